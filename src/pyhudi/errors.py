@@ -215,7 +215,7 @@ class InternalError(HudiError):
 
 
 class MetadataTableWarning(UserWarning):
-    """A read did not use the metadata table, which is behind the table or damaged, and listed files instead."""
+    """A read or write did without the metadata table, or an index, that is behind the table, damaged or missing."""
 
 
 class CatalogWarning(UserWarning):

@@ -16,6 +16,7 @@ from tests.support.tables import rehandled
 import pyhudi
 from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.folders import inner_version
+from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
@@ -175,3 +176,71 @@ def test_write_around_a_compaction_of_the_metadata_table_is_in_it_for_jvm_hudi(
 
 def _is_completed(name: str, instant: Any) -> bool:
     return name.startswith(instant.requested_time) and name.endswith(".commit")
+
+
+JOINING = {
+    "hoodie.metadata.log.compaction.enable": "true",
+    "hoodie.metadata.log.compaction.blocks.threshold": "3",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "1",
+    "hoodie.metadata.record.index.max.filegroup.count": "1",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.compact.max.delta.commits": "12",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+}
+
+
+def joined(path: Path) -> list[str]:
+    state = load_metadata_state(load_table(store(path)))
+    return sorted(state.log_compactions & state.timeline.completed_times)
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        pytest.param(9, "1.2.0", marks=pytest.mark.quick),
+        pytest.param(8, "1.2.0", marks=pytest.mark.thorough),
+        (6, "1.2.0"),
+        pytest.param(6, RELEASE_OF_TABLE_VERSION[6], marks=pytest.mark.thorough),
+    ],
+)
+def test_log_compactions_in_turn_keep_one_metadata_table(
+    version: int, release: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path = oracle_of(release), tmp_path / "t"
+    given = {**options(version, "COPY_ON_WRITE"), **JOINING, "hoodie.write.auto.upgrade": "false"}
+    ours: set[str] = set()
+    theirs: set[str] = set()
+    pyhudi.save(batch(range(6), 0), str(path), hudi_options=given)
+    for number in range(1, 13):
+        before = {*joined(path)}
+        if number % 4 in (1, 2):
+            table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
+            table.upsert(batch(range(number, number + 4), number))
+            if number == 6:
+                table.refresh().delete(batch(range(2, 3), number))
+            ours |= {*joined(path)} - before
+        else:
+            oracle.write(path, batch(range(number, number + 5), number), given)
+            theirs |= {*joined(path)} - before
+        check(oracle, path, f"after write {number}")
+        table = pyhudi.HudiTable.for_path(str(path))
+        assert table.inspect.metadata_check().to_pylist() == [], number
+        ids = sorted(table.scan(["id"]).to_arrow()["id"].to_pylist())
+        assert sorted(table.lookup(list(range(30)), ["id"])["id"].to_pylist()) == ids, number
+    assert ours
+    assert theirs
+    assert differences(oracle, path) == []
+    keyed = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+    assert sorted(oracle.read(path, keyed)["id"].to_pylist()) == ids
+
+    merging = {**given, "hoodie.metadata.compact.max.delta.commits": "1"}
+    oracle.write(path, batch(range(3, 9), 20), merging)
+    check(oracle, path, "after a compaction of JVM Hudi")
+    pyhudi.HudiTable.for_path(str(path), hudi_options=merging).upsert(batch(range(4, 6), 21))
+    check(oracle, path, "after a compaction of ours")
+    state = load_metadata_state(load_table(store(path)))
+    assert any(one.action is Action.COMMIT for one in state.timeline.completed_writes)
+    assert pyhudi.HudiTable.for_path(str(path)).inspect.metadata_check().to_pylist() == []

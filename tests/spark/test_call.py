@@ -90,6 +90,33 @@ def test_every_procedure_answers_with_the_columns_of_jvm_hudi(
     assert set(_COLUMNS) - call.called == not_run
 
 
+def test_query_right_after_a_rollback_and_a_restore_shows_what_is_left(
+    spark: Any, history: pyhudi.HudiTable, tmp_path: Path
+) -> None:
+    base, name = tmp_path / "trips", "taken_back"
+    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{base}'")
+
+    def shown() -> list[tuple[Any, ...]]:
+        by_name = spark.sql(f"SELECT id, ts FROM {name} WHERE ts > 0 ORDER BY id").collect()
+        by_path = spark.read.format("hudi").load(str(base)).select("id", "ts").orderBy("id").collect()
+        assert by_name == by_path == spark.table(name).select("id", "ts").orderBy("id").collect()
+        return [tuple(row) for row in by_name]
+
+    try:
+        first = [(one, 1) for one in (1, 2, 3, 4, 5)]
+        assert shown() == [(1, 2), (2, 2), *first[2:]]
+        third, second, _ = history.inspect.history()["instant"].to_pylist()
+        spark.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{third}')").collect()
+        assert shown() == first
+        spark.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{second}')").collect()
+        history.refresh().upsert(_rows(1, 2, 9, ts=7), hudi_options=_OPTIONS)
+        assert shown() == [(1, 7), (2, 7), *first[2:], (9, 7)]
+        spark.sql(f"CALL rollback_to_savepoint(table => '{name}')").collect()
+        assert shown() == first
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+
+
 def _look(call: _Session, table: pyhudi.HudiTable, name: str, base: Path) -> None:
     """Procedures that only look."""
     third = table.inspect.history()["instant"].to_pylist()[0]

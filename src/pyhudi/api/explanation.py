@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.read.arrow import Skipped
-from pyhudi.read.conditions import Where
+from pyhudi.read.conditions import Where, shown
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping import IndexUse
 from pyhudi.table.state import TableState
@@ -121,7 +121,7 @@ def explanation_of(
         begin=request.begin if is_range and request.begin != EARLIEST else None,
         end=request.end if is_range else None,
         columns=columns,
-        where=None if where is None else str(where),
+        where=shown(where),
         base_files=_base_files(pruned),
         base_files_of=_base_files(whole),
         logs=_logs(pruned),

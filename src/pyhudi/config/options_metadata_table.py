@@ -57,6 +57,19 @@ class MetadataTableOptions:
         doc="A write merges the logs of the metadata table into base files once it has so many delta commits since the"
         " last time.",
     )
+    joins_logs: bool = option(
+        "hoodie.metadata.log.compaction.enable",
+        parse=boolean(),
+        default=False,
+        doc="Whether a write also joins the logs of a file group of the metadata table where there are many, and no"
+        " compaction of it is due: a lookup then reads one log in place of them.",
+    )
+    join_logs_at: int = option(
+        "hoodie.metadata.log.compaction.blocks.threshold",
+        parse=integer(minimum=2, unit="logs"),
+        default=5,
+        doc="The number of logs at which they are joined.",
+    )
     bloom_filters: bool = option(
         "hoodie.metadata.index.bloom.filter.enable",
         parse=boolean(),

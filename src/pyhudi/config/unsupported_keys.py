@@ -106,12 +106,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         post.commit.failures.ignored""",
     ),
     _area(
-        "log compaction of the metadata table",
-        "its logs are merged into base files after hoodie.metadata.compact.max.delta.commits; to join them before, "
-        "which saves a lookup a request for each log, is not built yet; those that JVM Hudi has joined are read",
-        "metadata.log.compaction.enable metadata.log.compaction.blocks.threshold",
-    ),
-    _area(
         "metadata table and its indexes",
         "commits keep the indexes that a table has, whatever these options say, and table.indexes makes and drops them",
         """metadata metadata. table.metadata. metaserver metaserver. table.index.defs.path index.name

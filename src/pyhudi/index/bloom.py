@@ -7,7 +7,6 @@ per key; the candidates are the same, with one search per file.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,11 +33,12 @@ from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.metadata_table.bloom_filters import FilterReader
+from pyhudi.metadata_table.unused import warn_of_index
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.metadata_partitions import BLOOM_FILTERS
 
-_log = logging.getLogger("pyhudi")
 _FOOTER_BYTES = 500_000
 """About how much of a base file is read for its footer."""
 
@@ -65,7 +65,10 @@ class BloomIndex:
         results = engine.map(
             probe_files, tasks, size_bytes=len(searched) * _FOOTER_BYTES, description="ask bloom filters"
         )
-        candidates = {found.number: found.keys for result in results for found in result if found.keys}
+        damage = next((result.damage for result in results if result.damage is not None), None)
+        if damage is not None:
+            warn_of_index(open_spec(lookup.storage), BLOOM_FILTERS, f"{damage}; footers are read instead")
+        candidates = {found.number: found.keys for result in results for found in result.candidates if found.keys}
         return search(engine, lookup, slices, searched, candidates)
 
 
@@ -86,12 +89,25 @@ class Candidates:
     keys: int
 
 
-def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]:
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The candidates of a task. `damage`: why filters of the metadata table were not used, if they were to be."""
+
+    candidates: tuple[Candidates, ...]
+    damage: str | None = None
+
+
+def probe_files(context: TaskContext, task: ProbeTask) -> Probed:
     """Candidate counts of the task's slices. Cost: one footer per base file; no rows are read."""
     del context
     storage = open_spec(task.tagging.storage)
     counts: Counter[int] = Counter()
-    footers = _known_filters(storage, task)
+    footers: dict[int, dict[str, str]] = {}
+    damage: str | None = None
+    try:
+        footers = _known_filters(storage, task)
+    except CorruptDataError as error:
+        damage = str(error)
     for staged, slices in keys_with_slices(storage, task.tagging):
         keys = staged.keys
         ordered = keys.take(pc.sort_indices(keys))
@@ -105,7 +121,8 @@ def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]
                 footers[searched.number] = read_footer(storage, base).values
                 _check_ends(footers[searched.number], task.tagging.key_patterns)
             counts[searched.number] += candidates_in(ordered, base, footers[searched.number], task.prune_by_ranges)
-    return tuple(Candidates(searched.number, counts[searched.number]) for searched in task.tagging.slices)
+    found = tuple(Candidates(searched.number, counts[searched.number]) for searched in task.tagging.slices)
+    return Probed(found, damage)
 
 
 def _known_filters(storage: Storage, task: ProbeTask) -> dict[int, dict[str, str]]:
@@ -113,11 +130,7 @@ def _known_filters(storage: Storage, task: ProbeTask) -> dict[int, dict[str, str
     if task.filters is None or task.tagging.key_patterns:
         return {}
     slices = [one for one in task.tagging.slices if one.files.base is not None and not one.files.logs]
-    try:
-        found = task.filters.find(storage, [one.files.base for one in slices if one.files.base is not None])
-    except CorruptDataError as error:
-        _log.warning("the bloom filters in the metadata table are damaged, and footers are read: %s", error)
-        return {}
+    found = task.filters.find(storage, [one.files.base for one in slices if one.files.base is not None])
     return {one.number: found[one.files.base] for one in slices if one.files.base in found}
 
 

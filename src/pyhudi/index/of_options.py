@@ -18,7 +18,8 @@ from pyhudi.metadata_table.bloom_filters import FilterReader
 from pyhudi.metadata_table.gate import disbelief
 from pyhudi.metadata_table.maintained import is_by_partition
 from pyhudi.metadata_table.record_locations import location_reader
-from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.metadata_table.state import MetadataState, load_metadata_state
+from pyhudi.metadata_table.unused import warn_of_index, warn_of_metadata_table
 from pyhudi.table.metadata_partitions import BLOOM_FILTERS, RECORD_INDEX
 from pyhudi.table.state import TableState
 
@@ -69,39 +70,43 @@ def scope_of(config: WriteConfig, *, may_move: bool) -> KeyScope:
 
 def _filters_of_metadata(table: TableState) -> FilterReader | None:
     """The filters in the metadata table, if there are some that can be believed."""
-    reason: str | None = "the table has none"
-    if BLOOM_FILTERS in table.config.metadata_partitions:
-        try:
-            state = load_metadata_state(table)
-            reason = disbelief(state)
-            if reason is None:
-                return FilterReader(state.slices(BLOOM_FILTERS))
-        except (CorruptDataError, NotFoundError) as error:
-            reason = str(error)
-    _log.warning("bloom filters of the metadata table cannot be used: %s; footers are read", reason)
-    return None
+    state = _believed(table, BLOOM_FILTERS, "footers are read instead")
+    try:
+        return None if state is None else FilterReader(state.slices(BLOOM_FILTERS))
+    except (CorruptDataError, NotFoundError) as error:
+        warn_of_index(table.storage, BLOOM_FILTERS, f"{error}; footers are read instead")
+        return None
 
 
 def _record_index(table: TableState, asked: IndexType) -> Index:
     """The record index; where the table has none that can be believed, files are searched, as in JVM Hudi."""
-    reason = "the table has none"
-    if RECORD_INDEX in table.config.metadata_partitions:
-        reader = None
-        try:
-            state = load_metadata_state(table)
-            reason = disbelief(state) or ""
-            reader = location_reader(state) if not reason else None
-        except (CorruptDataError, NotFoundError) as error:
-            reason = str(error)
-        if reader is not None and reader.is_by_partition is not asked.is_global:
-            return RecordIndex(reader, fallback=SimpleIndex())
-        reason = reason or f"that of the table is {'' if asked.is_global else 'not '}by partition"
-    if not asked.is_global:
-        _log.warning("%s cannot be used: %s; files are searched as by SIMPLE", asked.value, reason)
+    instead = f"files are searched as by {'GLOBAL_SIMPLE' if asked.is_global else 'SIMPLE'}"
+    state = _believed(table, RECORD_INDEX, instead)
+    if state is None:
         return SimpleIndex()
-    _log.warning(
-        "the record index cannot be used: %s; files are searched as by GLOBAL_SIMPLE. A write with "
-        "hoodie.metadata.record.index.enable=true builds one where there is none",
-        reason,
-    )
+    try:
+        reader = location_reader(state)
+    except (CorruptDataError, NotFoundError) as error:
+        warn_of_index(table.storage, RECORD_INDEX, f"{error}; {instead}")
+        return SimpleIndex()
+    if reader.is_by_partition is not asked.is_global:
+        return RecordIndex(reader, fallback=SimpleIndex())
+    kind = f"that of the table is {'' if asked.is_global else 'not '}by partition"
+    _log.warning("%s cannot be used: %s; %s", asked.value, kind, instead)
     return SimpleIndex()
+
+
+def _believed(table: TableState, index: str, instead: str) -> MetadataState | None:
+    """The metadata table, if it has an index and can be believed; otherwise a warning tells what is done instead."""
+    if index not in table.config.metadata_partitions:
+        warn_of_index(table.storage, index, f"the table has none; {instead}", is_there=False)
+        return None
+    try:
+        state = load_metadata_state(table)
+        reason = disbelief(state)
+    except (CorruptDataError, NotFoundError) as error:
+        reason = str(error)
+    if reason is not None:
+        warn_of_metadata_table(table.storage, f"{reason}; {instead}")
+        return None
+    return state

@@ -8,7 +8,6 @@ are its stored rows read.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,15 +27,16 @@ from pyhudi.index.search import search, to_search
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.metadata_table.record_locations import LocationReader, Locations
+from pyhudi.metadata_table.unused import warn_of_index
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER
 from pyhudi.tasks.route import UNKNOWN_POSITION
 from pyhudi.tasks.stage import ROW, StagedPartition, StagedSplit
 from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
 
-_log = logging.getLogger("pyhudi")
 KEYS_AT_ONCE = 1_000_000
 _KEY_BYTES = 200
 """About how much of the index is read for a key."""
@@ -65,11 +65,7 @@ class RecordIndex:
         except CorruptDataError as error:
             if not str(error.context.get("path", "")).startswith(METADATA_TABLE_FOLDER):
                 raise
-            _log.warning(
-                "the record index is damaged, and files are searched instead: %s. A write with hoodie.metadata.enable="
-                "false, and then one with hoodie.metadata.record.index.enable=true, build it again",
-                error,
-            )
+            warn_of_index(open_spec(lookup.storage), RECORD_INDEX, f"{error}; files are searched instead")
             return self.fallback.tag(engine, lookup, slices)
 
     def _tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:

@@ -6,7 +6,7 @@ where records are removed. Runs on the driver or in tasks; nothing written here 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -76,15 +76,25 @@ def by_file_group(hashed: pa.Array, records: pa.RecordBatch, groups: int) -> Ite
         yield number, records.filter(pc.equal(numbers, number))
 
 
-def write_log(storage: Storage, target: GroupTarget, group: int, records: pa.RecordBatch, token: str) -> WriteStat:
+def write_log(
+    storage: Storage,
+    target: GroupTarget,
+    group: int,
+    records: pa.RecordBatch,
+    token: str,
+    *,
+    instead_of: Iterable[str] = (),
+    cleared: pa.Array | None = None,
+) -> WriteStat:
     """Write the log with these records of one file group, in any order (`partition.py` says what records are).
 
-    Cost: one put. Memory: about three times the records. Raises what `write_hfile` does.
+    `instead_of`: the instants whose logs it replaces. `cleared`: keys of which nothing older counts, some of them with
+    records here. Cost: one put. Memory: about three times the records. Raises what `write_hfile` does.
     """
     file_id = target.file_ids[group]
     name_time, number = target.names_slice.get(file_id, (target.instant_time, 1))
     name = str(LogFileName(file_id, name_time, number, token))
-    data = _log_content(target, records)
+    data = _log_content(target, records, ",".join(instead_of), cleared)
     storage.put(f"{partition_folder(target.partition)}/{name}", data)
     removed = records.column(PAYLOAD_AT).null_count
     return WriteStat(
@@ -137,26 +147,35 @@ def create_group(storage: Storage, target: GroupTarget, group: int) -> None:
     storage.put(f"{partition_folder(target.partition)}/{name}", b"".join(block))
 
 
-def _log_content(target: GroupTarget, records: pa.RecordBatch) -> bytes:
+def _log_content(
+    target: GroupTarget, records: pa.RecordBatch, instead_of: str = "", cleared: pa.Array | None = None
+) -> bytes:
     headers = {
         BlockHeader.INSTANT_TIME: target.instant_time,
         BlockHeader.SCHEMA: record_schema(target.version),
     }
+    if instead_of:
+        headers[BlockHeader.COMPACTED_BLOCK_TIMES] = instead_of
     is_there = pc.is_valid(records.column(PAYLOAD_AT))
     pieces: list[bytes] = []
+    if cleared is not None and len(cleared):
+        pieces += encode_block(BlockType.DELETE, headers, _deletes(target, cleared))
     kept = sorted_by_key(records.filter(is_there))
     if kept.num_rows:
         pieces += encode_block(BlockType.HFILE_DATA, headers, _hfile(target, kept, {}))
     removed = records.filter(pc.invert(is_there)).column(KEY)
     if len(removed):
-        content = encode_delete_block(
-            removed,
-            pa.repeat(target.partition, len(removed)),
-            [pa.repeat(pa.scalar(0, pa.int32()), len(removed))],
-            array_wrapper_allowed=False,
-        )
-        pieces += encode_block(BlockType.DELETE, headers, content)
+        pieces += encode_block(BlockType.DELETE, headers, _deletes(target, removed))
     return b"".join(pieces)
+
+
+def _deletes(target: GroupTarget, keys: pa.Array) -> bytes:
+    return encode_delete_block(
+        keys,
+        pa.repeat(target.partition, len(keys)),
+        [pa.repeat(pa.scalar(0, pa.int32()), len(keys))],
+        array_wrapper_allowed=False,
+    )
 
 
 def _hfile(target: GroupTarget, rows: pa.RecordBatch, file_info: Mapping[str, bytes]) -> bytes:

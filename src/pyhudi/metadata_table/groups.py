@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.file_group import EXTENSION, FIRST_TASK, GroupTarget, file_ids
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.partition import MetadataPartition, PlacedPartition
@@ -52,6 +53,8 @@ def _planned(table: TableState, partition: str) -> Iterator[str]:
         return
     inner = load_timeline(table.storage, inner_version(table.version))
     for instant in inner.pending_compactions:
+        if instant.action is not Action.COMPACTION:
+            continue
         for operation in load_compaction_plan(table.storage, instant, inner.version).operations:
             if operation.partition_path == partition:
                 yield str(BaseFileName(operation.file_id, FIRST_TASK, instant.requested_time, EXTENSION))

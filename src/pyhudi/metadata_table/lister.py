@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -16,7 +14,6 @@ from pyhudi.errors import (
     CorruptDataError,
     HistoryNotRetainedError,
     HudiError,
-    MetadataTableWarning,
     NotFoundError,
     SchemaMismatchError,
     UnsafePathError,
@@ -28,17 +25,12 @@ from pyhudi.format.safe_paths import path_problem
 from pyhudi.metadata_table.gate import disbelief, missing_files
 from pyhudi.metadata_table.lookup import all_records, records_with_keys
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
+from pyhudi.metadata_table.unused import warn_of_metadata_table
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.state import TableState
 
-_log = logging.getLogger("pyhudi")
-
-REPAIR: Final = (
-    "files are listed instead, which gives the right rows. Build it again with "
-    "table.recovery.rebuild_metadata_table(), or drop it with a write under hoodie.metadata.enable=false"
-)
 _LOOKUPS_MAX: Final = 4
 """So many partitions are looked up one by one; who asks for more is given them from all of them."""
 _UNBELIEVABLE: Final = (CorruptDataError, UnsupportedFeatureError, NotFoundError, SchemaMismatchError, UnsafePathError)
@@ -119,7 +111,7 @@ def metadata_lister(table: TableState, wanted: bool | None) -> MetadataLister | 
         reason = f"its timeline cannot be read ({error.message})"
     if reason is None:
         return MetadataLister(state)
-    _warn(reason)
+    warn_of_metadata_table(table.storage, reason, is_listed=True)
     return None
 
 
@@ -150,10 +142,5 @@ def load_read_view(
     if reason is not None:
         if not skips_damaged:
             _ = view.latest  # what is missing in the store as well is not the fault of the metadata table
-        _warn(f"{reason.message} [{reason.context.get('path')}]")
+        warn_of_metadata_table(table.storage, f"{reason.message} [{reason.context.get('path')}]", is_listed=True)
     return view
-
-
-def _warn(reason: str) -> None:
-    _log.warning("the metadata table is not used: %s", reason)
-    warnings.warn(f"the metadata table is not used: {reason}; {REPAIR}", MetadataTableWarning, stacklevel=3)

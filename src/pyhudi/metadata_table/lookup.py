@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.hfile.blocks import KeysAndValues, source_of
 from pyhudi.format.hfile.indexed import IndexedHFile, open_hfile, sorted_keys
 from pyhudi.format.log.blocks import BlockType, LogBlock
@@ -21,8 +22,8 @@ from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.records import conformed, decode_metadata_records
 from pyhudi.io.hfile import open_hfile_of
-from pyhudi.io.log.scan import LogReader, open_log
-from pyhudi.metadata_table.merging import REMOVED, merged_records
+from pyhudi.io.log.scan import LogReader, open_log, scan_blocks
+from pyhudi.metadata_table.merging import REMOVED, JoinedLogs, joined_records, merged_records
 from pyhudi.metadata_table.state import GroupSlice, MetadataState
 from pyhudi.storage.protocol import Storage
 
@@ -126,8 +127,61 @@ def read_slice(
         with open_hfile_of(storage, group.base) as reader:
             base = pa.Table.from_batches([_decoded(reader.file, wanted, payload, group.base, 0)])
     versions = [_none(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
-    versions += _log_versions(storage, group, payload, wanted, is_named)
+    versions += (found for _, found in _log_versions(storage, group, payload, wanted, is_named))
     return merged_records(base, pa.concat_tables(versions).combine_chunks(), payload)
+
+
+def joined_logs(state: MetadataState, group: GroupSlice, payload: str) -> tuple[JoinedLogs, tuple[str, ...]]:
+    """What the logs of a slice say together, and the instants of their blocks, also of those replaced before.
+
+    Cost: the logs that count. Raises as `all_records`.
+    """
+    versions = [_none(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
+    instants: set[str] = set()
+    for block, found in _log_versions(state.storage, group, payload, ALL, state.is_named):
+        instants.update((block.instant_time, *block.compacted_instants))
+        versions.append(found)
+    return joined_records(pa.concat_tables(versions), payload), tuple(sorted(instants))
+
+
+def counting_logs(storage: Storage, group: GroupSlice) -> tuple[str, ...]:
+    """The logs of a slice without those that log compactions replaced, which need not be read.
+
+    Cost: a read of the headers of each log of a log compaction. Raises as `all_records`.
+    """
+    replaced: set[str] = set()
+    for path in group.logs:
+        if instant_of_log(path) not in group.log_compactions:
+            continue
+        for block in scan_blocks(storage, path):
+            if block.kind is BlockType.CORRUPT:
+                raise CorruptDataError("a log of the metadata table is damaged", path=path, offset=block.offset)
+            replaced.update(block.compacted_instants)
+    return tuple(path for path in group.logs if not replaced or instant_of_log(path) not in replaced)
+
+
+def counting_writes(storage: Storage, group: GroupSlice) -> int:
+    """How many writes the logs of a slice have blocks of, without those that log compactions replaced.
+
+    Cost: that of `counting_logs`; in table version 6 a read of the headers of all logs.
+    """
+    if group.blocks.committed is None:
+        return len(counting_logs(storage, group))
+    found: set[str] = set()
+    replaced: set[str] = set()
+    for path in group.logs:
+        for block in scan_blocks(storage, path):
+            is_data = block.kind not in (BlockType.CORRUPT, BlockType.COMMAND)
+            if is_data and group.blocks.counts(block.instant_time, path):
+                found.add(block.instant_time)
+                replaced.update(block.compacted_instants)
+    return len(found - replaced)
+
+
+def instant_of_log(path: str) -> str:
+    """The instant in the name of a log: from version 8 on that of its write, in version 6 that of its slice."""
+    name = parse_data_file(path.rpartition("/")[2])
+    return "" if name is None else name.instant_time
 
 
 def _none(payload: str) -> pa.Table:
@@ -136,10 +190,10 @@ def _none(payload: str) -> pa.Table:
 
 def _log_versions(
     storage: Storage, group: GroupSlice, payload: str, wanted: Wanted, is_named: Callable[[str], bool]
-) -> Iterator[pa.Table]:
-    """What the blocks of the logs say that count, in their order."""
+) -> Iterator[tuple[LogBlock, pa.Table]]:
+    """The blocks of the logs that count, in their order, and what they say."""
     found: list[tuple[LogBlock, pa.Table]] = []
-    for path in group.logs:
+    for path in counting_logs(storage, group):
         with open_log(storage, path) as reader:
             for block in reader.blocks():
                 if block.kind is BlockType.CORRUPT:
@@ -153,7 +207,7 @@ def _log_versions(
     replaced = {instant for block, _ in found for instant in block.compacted_instants}
     for block, versions in found:
         if block.instant_time not in replaced:
-            yield versions
+            yield block, versions
 
 
 def _block_versions(reader: LogReader, block: LogBlock, payload: str, wanted: Wanted, path: str) -> pa.Table:

@@ -7,6 +7,7 @@ later one is tight or either is deleted.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -35,14 +36,68 @@ def merged_records(base: pa.Table, later: pa.Table, payload: str) -> pa.Table:
     return pa.concat_tables([base.filter(pc.invert(touched)), _newest(versions, payload)]).combine_chunks()
 
 
-def _newest(versions: pa.Table, payload: str) -> pa.Table:
-    """One record for each key that is still there."""
-    versions = versions.append_column("order", pa.array(np.arange(versions.num_rows)))
-    versions = versions.take(pc.sort_indices(versions, [(KEY, "ascending"), ("order", "ascending")])).combine_chunks()
-    is_last = ends_of_runs(versions.column(KEY))
+@dataclass(frozen=True, slots=True)
+class JoinedLogs:
+    """What all logs of a slice say, for one log in their place.
+
+    `records`: key, type and payload, each key once; the payload is null where the record is removed. `cleared`: keys of
+    records that do not look at what the base file says, though they would be merged into it.
+    """
+
+    records: pa.Table
+    cleared: pa.Array
+
+
+def joined_records(later: pa.Table, payload: str) -> JoinedLogs:
+    """What versions say together, whatever is in the base file. `later`: as of `merged_records`."""
+    versions, is_last, is_removed = _sorted(later.combine_chunks())
+    joined = _joined(versions, payload, is_last, is_removed, keeps_deleted=True)
+    removed = is_removed[is_last]
+    values = joined.column(payload).combine_chunks()
+    values = values.take(pa.array(np.arange(len(values)), mask=removed))
+    records = joined.set_column(joined.schema.get_field_index(payload), joined.schema.field(payload), values)
+    return JoinedLogs(records, joined.column(KEY).combine_chunks().filter(_cleared(versions, payload, is_last)))
+
+
+def _cleared(versions: pa.Table, payload: str, is_last: npt.NDArray[np.bool_]) -> pa.BooleanArray:
+    """Of each run, whether something before its last version says that what is older does not count."""
     is_removed = versions.column(REMOVED).to_numpy()
     if payload == FILES_COLUMN:
-        values = _merged_files(versions.column(payload), is_last, is_removed)
+        resets, last_says_so = is_removed, is_removed
+    elif payload == COLUMN_STATS_COLUMN:
+        statistics = versions.column(payload).combine_chunks()
+        resets, last_says_so = _resets(statistics, is_removed), _gone(statistics, is_removed) | _tight(statistics)
+    else:
+        return pa.array(np.zeros(int(is_last.sum()), np.bool_))
+    run: npt.NDArray[np.int64] = np.cumsum(is_last) - is_last
+    has_reset = np.bincount(run[resets], minlength=int(is_last.sum())) > 0
+    return pa.array(has_reset & ~last_says_so[is_last])
+
+
+def _sorted(versions: pa.Table) -> tuple[pa.Table, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """The versions by key, in their order; which are the last of their key, and which say that it is removed."""
+    versions = versions.append_column("order", pa.array(np.arange(versions.num_rows)))
+    versions = versions.take(pc.sort_indices(versions, [(KEY, "ascending"), ("order", "ascending")])).combine_chunks()
+    return versions, ends_of_runs(versions.column(KEY)), versions.column(REMOVED).to_numpy()
+
+
+def _newest(versions: pa.Table, payload: str) -> pa.Table:
+    """One record for each key that is still there."""
+    versions, is_last, is_removed = _sorted(versions)
+    return _joined(versions, payload, is_last, is_removed).filter(pa.array(~is_removed[is_last]))
+
+
+def _joined(
+    versions: pa.Table,
+    payload: str,
+    is_last: npt.NDArray[np.bool_],
+    is_removed: npt.NDArray[np.bool_],
+    *,
+    keeps_deleted: bool = False,
+) -> pa.Table:
+    """One record for each key. `keeps_deleted`: also entries of deleted files, which may be in a base file."""
+    if payload == FILES_COLUMN:
+        values = _merged_files(versions.column(payload), is_last, is_removed, keeps_deleted)
     elif payload == COLUMN_STATS_COLUMN and not is_last.all():
         statistics = versions.column(payload).combine_chunks()
         resets = _resets(statistics, is_removed)
@@ -54,7 +109,7 @@ def _newest(versions: pa.Table, payload: str) -> pa.Table:
         TYPE: versions.column(TYPE).filter(pa.array(is_last)),
         payload: values,
     }
-    return pa.table(columns, schema=versions.select([KEY, TYPE, payload]).schema).filter(pa.array(~is_removed[is_last]))
+    return pa.table(columns, schema=versions.select([KEY, TYPE, payload]).schema)
 
 
 def ends_of_runs(sorted_values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
@@ -82,16 +137,28 @@ def starts_since(resets: npt.NDArray[np.bool_], is_last: npt.NDArray[np.bool_]) 
 
 def _resets(statistics: pa.StructArray, is_removed: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which versions of statistics do not look at those before them."""
-    gone = is_removed | pc.fill_null(statistics.field("isDeleted"), True).to_numpy(zero_copy_only=False)
-    gone |= pc.is_null(statistics).to_numpy(zero_copy_only=False)
+    gone = _gone(statistics, is_removed)
     resets: npt.NDArray[np.bool_] = gone.copy()
     resets[1:] |= gone[:-1]
-    if statistics.type.get_field_index("isTightBound") >= 0:
-        resets |= pc.fill_null(statistics.field("isTightBound"), False).to_numpy(zero_copy_only=False)
-    return resets
+    return resets | _tight(statistics)
 
 
-def _merged_files(maps: pa.ChunkedArray, is_last: npt.NDArray[np.bool_], is_removed: npt.NDArray[np.bool_]) -> pa.Array:
+def _gone(statistics: pa.StructArray, is_removed: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    gone: npt.NDArray[np.bool_] = pc.is_null(statistics).to_numpy(zero_copy_only=False) | is_removed
+    gone |= pc.fill_null(statistics.field("isDeleted"), True).to_numpy(zero_copy_only=False)
+    return gone
+
+
+def _tight(statistics: pa.StructArray) -> npt.NDArray[np.bool_]:
+    if statistics.type.get_field_index("isTightBound") < 0:
+        return np.zeros(len(statistics), np.bool_)
+    found: npt.NDArray[np.bool_] = pc.fill_null(statistics.field("isTightBound"), False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _merged_files(
+    maps: pa.ChunkedArray, is_last: npt.NDArray[np.bool_], is_removed: npt.NDArray[np.bool_], keeps_deleted: bool
+) -> pa.Array:
     """The maps of each run, in which every file stands once."""
     array = maps.combine_chunks()
     counts = starts_since(is_removed, is_last) & ~is_removed
@@ -103,7 +170,7 @@ def _merged_files(maps: pa.ChunkedArray, is_last: npt.NDArray[np.bool_], is_remo
     flat = array.filter(pa.array(counts))
     owner: npt.NDArray[np.int64] = np.repeat(run[counts], lengths[counts])
     entries = flat.cast(_as_lists(array.type)).flatten()
-    merged = _merged_entries(owner, entries.field(0), entries.field(1))
+    merged = _merged_entries(owner, entries.field(0), entries.field(1), keeps_deleted)
     offsets = np.searchsorted(merged.column("owner").to_numpy(), np.arange(runs + 1)).astype(np.int32)
     values = pa.StructArray.from_arrays(
         [merged.column("size").combine_chunks(), merged.column("isDeleted").combine_chunks()],
@@ -117,8 +184,8 @@ def _as_lists(map_type: pa.MapType) -> pa.ListType:
     return pa.list_(pa.struct([map_type.key_field, map_type.item_field]))
 
 
-def _merged_entries(owner: npt.NDArray[np.int64], names: pa.Array, infos: pa.Array) -> pa.Table:
-    """The entries of each owner after all of its versions, by owner and name; those that were deleted are gone."""
+def _merged_entries(owner: npt.NDArray[np.int64], names: pa.Array, infos: pa.Array, keeps_deleted: bool) -> pa.Table:
+    """The entries of each owner after all of its versions, by owner and name, and perhaps those of deleted files."""
     entries = pa.table(
         {
             "owner": owner,
@@ -137,5 +204,8 @@ def _merged_entries(owner: npt.NDArray[np.int64], names: pa.Array, infos: pa.Arr
     begins = np.flatnonzero(np.concatenate([[True], is_last[:-1]])) if len(is_last) else np.empty(0, np.int64)
     largest = np.maximum.reduceat(sizes, begins) if len(begins) else np.empty(0, np.int64)
     ended = entries.filter(pa.array(is_last))
-    ended = ended.set_column(2, "size", pa.array(largest, pa.int64()))
-    return ended.filter(pc.invert(ended.column("isDeleted")))
+    is_deleted = ended.column("isDeleted")
+    if not keeps_deleted:
+        return ended.set_column(2, "size", pa.array(largest, pa.int64())).filter(pc.invert(is_deleted))
+    sizes_left = pc.if_else(is_deleted, ended.column("size"), pa.array(largest, pa.int64()))
+    return ended.set_column(2, "size", sizes_left)

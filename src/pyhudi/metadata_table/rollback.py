@@ -22,7 +22,13 @@ from pyhudi.format.timeline.instant import Instant
 from pyhudi.metadata_table.change import Change, change_of_rollback
 from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.maintained import kept_partitions
-from pyhudi.metadata_table.undo import forget_delta_commit, is_merged, partitions_with, undo_delta_commit
+from pyhudi.metadata_table.undo import (
+    forget_delta_commit,
+    is_merged,
+    partitions_with,
+    undo_delta_commit,
+    withdraw_log_compactions,
+)
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.table.index_definitions import types_at
 from pyhudi.table.indexed_columns import indexed_columns
@@ -82,6 +88,7 @@ def begin_rollback(table: TableState, instant_time: str, rollback_time: str) -> 
         return False
     if is_merged(table, instant_time):
         return True
+    withdraw_log_compactions(table)
     undo_delta_commit(table, instant_time, rollback_time)
     return False
 

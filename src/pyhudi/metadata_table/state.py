@@ -31,7 +31,8 @@ from pyhudi.table.timeline import Timeline, position_of, timeline_of
 class GroupSlice:
     """The newest slice of a file group: a base file, or None, and the logs after it in the order of their writes.
 
-    Paths are relative to the data table. `blocks`: which blocks of the logs count.
+    Paths are relative to the data table. `blocks`: which blocks of the logs count. `log_compactions`: instants whose
+    logs stand for others; empty in version 6, where the names of logs do not show their write.
     """
 
     file_id: str
@@ -41,6 +42,7 @@ class GroupSlice:
     blocks: BlockFilter = field(repr=False)
     log_sizes: tuple[int, ...] = ()
     base_size: int = 0
+    log_compactions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ class MetadataState:
         """
         if partition not in self._slices:
             slices = self._load_slices(partition)
-            if partition != FILES:  # each commit writes to it, which is checked without a read
+            # Each commit writes to `files`, which is checked without a read where names of logs show their write.
+            if partition != FILES or not self.timeline.version.has_completion_times:
                 check_nothing_missing(self.storage, self.timeline, self.valid, partition, slices)
             self._slices[partition] = slices
         return self._slices[partition]
@@ -172,6 +175,7 @@ class MetadataState:
             blocks,
             tuple(info.size for _, info in kept),
             base.size if base else 0,
+            self.log_compactions & self.valid if self.timeline.version.has_completion_times else frozenset(),
         )
 
     def is_named(self, path: str) -> bool:

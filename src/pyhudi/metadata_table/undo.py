@@ -8,15 +8,19 @@ instant goes first, so that readers see all of it or nothing. Every step can be 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_instant_file_name
 from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
 from pyhudi.metadata_table.folders import inner_version, partition_folder
+from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.metadata_table.trust import INITIAL_PREFIX
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_timeline, position_of
+
+_PENDING: Final = frozenset({InstantState.INFLIGHT, InstantState.REQUESTED})
 
 
 def undo_delta_commit(table: TableState, instant_time: str, undone_by: str) -> None:
@@ -28,10 +32,28 @@ def undo_delta_commit(table: TableState, instant_time: str, undone_by: str) -> N
     if not has_metadata_table(table):
         return
     _delete_instant(table, instant_time, frozenset({InstantState.COMPLETED}))
+    _undo_all_files(table, instant_time, undone_by)
+    _delete_instant(table, instant_time, _PENDING)
+
+
+def withdraw_log_compactions(table: TableState) -> int:
+    """Take back the log compactions of the metadata table that have not ended, under the table lock; how many.
+
+    Nothing is lost: they only repeat what logs say. Their plans name logs that a rollback deletes. Cost: a listing; for
+    each of them that of `undo_delta_commit`.
+    """
+    inner = load_timeline(table.storage, inner_version(table.version))
+    pending = [one.requested_time for one in inner.pending_compactions if one.action is Action.LOG_COMPACTION]
+    for time in pending:
+        _undo_all_files(table, time, time)
+        _delete_instant(table, time, _PENDING, Action.LOG_COMPACTION)
+    return len(pending)
+
+
+def _undo_all_files(table: TableState, instant_time: str, undone_by: str) -> None:
     for partition in table.storage.list_folder(METADATA_TABLE_FOLDER).folders:
         if partition.rpartition("/")[2] != ".hoodie":
             _undo_files(table, partition, instant_time, undone_by)
-    _delete_instant(table, instant_time, frozenset({InstantState.INFLIGHT, InstantState.REQUESTED}))
 
 
 def forget_delta_commit(table: TableState, instant_time: str) -> None:
@@ -42,13 +64,15 @@ def forget_delta_commit(table: TableState, instant_time: str) -> None:
     _delete_instant(table, instant_time, frozenset(InstantState))
 
 
-def _delete_instant(table: TableState, instant_time: str, states: Collection[InstantState]) -> None:
+def _delete_instant(
+    table: TableState, instant_time: str, states: Collection[InstantState], action: Action = Action.DELTA_COMMIT
+) -> None:
     """Delete files of an instant of the metadata table, that of the completed state first."""
     storage, version = table.storage, inner_version(table.version)
     found = []
     for name in storage.list_names(version.timeline_folder):
         instant = parse_instant_file_name(name, version)
-        if instant is None or instant.action is not Action.DELTA_COMMIT:
+        if instant is None or instant.action is not action:
             continue  # a compaction may have the same time
         if instant.requested_time == instant_time and instant.state in states:
             found.append((instant.state, name))
@@ -59,15 +83,16 @@ def _delete_instant(table: TableState, instant_time: str, states: Collection[Ins
 def is_merged(table: TableState, instant_time: str) -> bool:
     """Whether files of the metadata table have what a write said, and not by a delta commit that can be undone.
 
-    A compaction of the metadata table has merged its delta commit, or the metadata table was built after the write.
-    Then what it said must be said otherwise by another delta commit. Cost: a listing.
+    A compaction of the metadata table, or of its logs, has merged its delta commit, or the metadata table was built
+    after the write. Then what it said must be said otherwise by another delta commit. Cost: a listing.
     """
-    inner = load_timeline(table.storage, inner_version(table.version))
-    compactions = [one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT]
+    state = load_metadata_state(table)
+    inner = state.timeline
+    merging = state.compactions | (state.log_compactions & inner.completed_times)
     writes = (one for one in inner.completed_writes if one.action is not Action.COMMIT)
     mine = next((one for one in writes if one.requested_time == instant_time), None)
     if mine is not None:
-        return position_of(mine) < max(compactions, default="")
+        return position_of(mine) < max(merging, default="")
     if not table.version.has_completion_times:
         return True  # nothing says when the metadata table was built; to take out what is not there does no harm
     built = [position_of(one) for one in inner.completed_writes if one.requested_time.startswith(INITIAL_PREFIX)]

@@ -87,7 +87,7 @@ def apply_change(
     return completed.completion_time or ""
 
 
-def _write_token(target: GroupTarget) -> str:
+def write_token(target: GroupTarget) -> str:
     """A token of its own for each instant in version 6, where logs of several have one name but for it and a number.
 
     Without it, a writer that lost the table lock could put its log in the place of another's.
@@ -107,6 +107,6 @@ def _write_logs(partition: MetadataPartition, change: Change, source: Source) ->
     records = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     target = group_target(source.table, partition, change.instant_time, source.environment.clock.now_ms())
     return [
-        write_log(source.storage, target, group, part, _write_token(target))
+        write_log(source.storage, target, group, part, write_token(target))
         for group, part in by_file_group(partition.hashed(records.column(KEY)), records, len(target.file_ids))
     ]

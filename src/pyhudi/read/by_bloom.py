@@ -14,6 +14,7 @@ from pyhudi.metadata_table.bloom_filters import FilterReader
 from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.by_key import fixed_keys, key_columns
 from pyhudi.read.comparisons import Alternatives
+from pyhudi.read.passed_over import unbelieved, unreadable
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping import FILES_MIN, IndexUse
 from pyhudi.table.metadata_partitions import BLOOM_FILTERS
@@ -45,15 +46,14 @@ def skip_by_bloom_filters(
         return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=note)
     left_out: set[str] = set()
     try:
-        if (reason := metadata.problem) is not None:
-            return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=f"the metadata table is not used: {reason}")
+        if (why := unbelieved(metadata)) is not None:
+            return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=why)
         reader = FilterReader(metadata.state.slices(BLOOM_FILTERS))
         for start in range(0, len(candidates), _AT_ONCE):
             paths = base_paths(candidates[start : start + _AT_ONCE])
             left_out |= without_keys(reader.find(table.storage, paths), keys)
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
-        note = f"the metadata table cannot be read: {error.message}"
-        return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=note)
+        return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=unreadable(metadata, BLOOM_FILTERS, error))
     kept = tuple(one for one in plan.slices if one.files.logs or one.files.base not in left_out)
     return replace(plan, slices=kept), IndexUse(BLOOM_FILTERS, len(plan.slices) - len(kept), columns)
 

@@ -24,6 +24,7 @@ from pyhudi.read.expressions import (
     has_expression_indexes,
     indexes_over_expressions,
 )
+from pyhudi.read.passed_over import unbelieved, unreadable
 from pyhudi.read.predicates import ColumnRanges, Predicate, columns_of_predicate, may_match
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping import IndexUse, files_of, places_of
@@ -74,14 +75,13 @@ def skip_by_expressions(metadata: BelievedMetadata, plan: ScanPlan, predicate: P
     ]
     for index, expression in wanted:
         try:
-            if metadata.problem is not None:
-                note = f"the metadata table is not used: {metadata.problem}"
+            if (note := unbelieved(metadata)) is not None:
                 use = IndexUse(index.name, columns=(expression.label,), note=note)
                 return replace(found, uses=(*found.uses, use))
             skip = _by_filters if index.kind == "bloom_filters" else _by_statistics
             found = skip(metadata, found, predicate, index, expression)
         except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError) as error:
-            note = f"the metadata table cannot be read: {error.message}"
+            note = unreadable(metadata, index.name, error)
             found = replace(found, uses=(*found.uses, IndexUse(index.name, columns=(expression.label,), note=note)))
     return found
 

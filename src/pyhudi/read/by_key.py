@@ -24,6 +24,7 @@ from pyhudi.read.alternatives import alternatives_of_where, fixed_values
 from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.comparisons import Alternatives
 from pyhudi.read.conditions import Where
+from pyhudi.read.passed_over import ahead, unbelieved, unreadable
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping import IndexUse
 from pyhudi.table.metadata_partitions import RECORD_INDEX
@@ -51,12 +52,12 @@ def skip_by_record_index(
         return plan, None
     columns = key_columns(table)
     try:
-        if (reason := metadata.problem or metadata.is_ahead) is not None:
-            return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table is not used: {reason}")
+        if (note := unbelieved(metadata) or ahead(metadata)) is not None:
+            return plan, IndexUse(RECORD_INDEX, columns=columns, note=note)
         state = metadata.state
         found = groups_of_keys(state, keys, {one.partition_path for one in plan.slices})
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
-        return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
+        return plan, IndexUse(RECORD_INDEX, columns=columns, note=unreadable(metadata, RECORD_INDEX, error))
     kept = tuple(one for one in plan.slices if (one.partition_path, file_id_of(one)) in found)
     return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
 

@@ -22,6 +22,7 @@ from pyhudi.read.alternatives import fixed_values
 from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.by_key import KEYS_MAX, file_id_of, groups_of_keys
 from pyhudi.read.comparisons import Alternatives
+from pyhudi.read.passed_over import ahead, incomplete, unbelieved, unreadable
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping import FILES_MIN, IndexUse
 from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
@@ -51,17 +52,18 @@ def skip_by_secondary_indexes(
         return plan, ()
     uses: list[IndexUse] = []
     try:
-        if (reason := metadata.problem or metadata.is_ahead) is not None:
-            note = f"the metadata table is not used: {reason}"
+        if (note := unbelieved(metadata) or ahead(metadata)) is not None:
             return plan, tuple(IndexUse(index.name, columns=(index.column,), note=note) for index, _ in fit)
         for index, texts in fit:
             if (why := doubt(table, definitions[index.name])) is not None:
-                uses.append(IndexUse(index.name, columns=(index.column,), note=why))
+                note = incomplete(metadata, index.name, why)
+                uses.append(IndexUse(index.name, columns=(index.column,), note=note))
                 continue
             plan, use = _skip(metadata.state, plan, index, texts)
             uses.append(use)
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
-        uses.append(IndexUse(fit[len(uses)][0].name, note=f"the metadata table cannot be read: {error.message}"))
+        name = fit[len(uses)][0].name
+        uses.append(IndexUse(name, note=unreadable(metadata, name, error)))
     return plan, tuple(uses)
 
 

@@ -68,12 +68,31 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
         _require_truth(whole, schema)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"the table cannot be filtered by this condition: {error}", columns=schema.names) from error
-    if _BY_NUMBER.search(_QUOTED.sub("", str(whole))):
+    if comparisons is None and _names_a_number(whole):
         raise ConfigError("the condition names a column by its number, which differs between reads; name the column")
     floats = [field.name for field in schema if _has_floats(field.type)]
     if not floats or _binds(whole, _without(schema, floats)):
         return Condition(whole, whole)
     return Condition(whole, None) if comparisons is None else _of_comparisons(whole, comparisons, frozenset(floats))
+
+
+def shown(where: Where) -> str | None:
+    """A condition as a text for people; None where there is none."""
+    try:
+        return None if where is None else str(where)
+    except UnicodeDecodeError:
+        return "a condition with a long text"
+
+
+def _names_a_number(expression: pc.Expression) -> bool:
+    try:
+        return _BY_NUMBER.search(_QUOTED.sub("", str(expression))) is not None
+    except UnicodeDecodeError:  # Arrow cuts long texts in the middle of a character
+        try:
+            expression.__reduce__()
+        except pa.ArrowNotImplementedError:
+            return True
+        return False
 
 
 def _of_comparisons(whole: pc.Expression, alternatives: Alternatives, floats: frozenset[str]) -> Condition:

@@ -12,11 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError, HudiError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
 from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.conditions import Condition, columns_of
+from pyhudi.read.passed_over import unbelieved, unreadable
 from pyhudi.read.pruning import may_match
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
@@ -66,16 +68,23 @@ def skip_by_indexes(
         for step, use in _steps(table, plan, condition, metadata, is_newest=is_newest):
             left, uses = step, (*uses, use)
     except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError) as error:
-        return left, (*uses, IndexUse(COLUMN_STATS, note=f"the metadata table cannot be read: {error.message}"))
+        broken = _asked_last(error)
+        return left, (*uses, IndexUse(COLUMN_STATS, note=unreadable(metadata, broken, error)))
     return left, uses
+
+
+def _asked_last(error: HudiError) -> str:
+    """Of the two partitions that statistics are in, the one with the damage."""
+    folder = partition_folder(PARTITION_STATS)
+    return PARTITION_STATS if str(error.context.get("path", "")).startswith(folder) else COLUMN_STATS
 
 
 def _steps(
     table: TableState, plan: ScanPlan, condition: Condition, metadata: BelievedMetadata, *, is_newest: bool
 ) -> Iterator[tuple[ScanPlan, IndexUse]]:
     """The plan after each index, and what the index did."""
-    if metadata.problem is not None:
-        yield plan, IndexUse(COLUMN_STATS, note=f"the metadata table is not used: {metadata.problem}")
+    if (note := unbelieved(metadata)) is not None:
+        yield plan, IndexUse(COLUMN_STATS, note=note)
         return
     state = metadata.state
     definition = metadata.definitions.get(COLUMN_STATS)

@@ -480,8 +480,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
         shown_by="`hoodie.table.metadata.partitions` names another index than statistics and bloom filters",
         found=_by_property(_indexes),
         refused=_TO_CHANGE,
-        remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`, or a write with "
-        "hoodie.metadata.enable=false)",
+        remedy="write it with JVM Hudi, which keeps the index, or drop it by table.indexes.drop",
     ),
     Feature(
         name="other secondary indexes",
@@ -489,7 +488,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
         "timestamps, or the table has a merger of its own",
         found=other_secondary_index,
         refused=_TO_CHANGE,
-        remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`)",
+        remedy="write it with JVM Hudi, which keeps the index, or drop it by table.indexes.drop",
         at_load=False,
     ),
     Feature(
@@ -498,7 +497,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
         "column; or bloom filters, in a merge-on-read table; or the table was bootstrapped",
         found=other_expression_index,
         refused=_TO_CHANGE,
-        remedy="drop the index in JVM Hudi (`DROP INDEX`)",
+        remedy="drop it by table.indexes.drop",
         at_load=False,
     ),
     Feature(

@@ -132,7 +132,7 @@ LOUD = {
     "hoodie.write.lock.num_retries": "3",
     "hoodie.write.lock.zookeeper.port": "2181",
     "hoodie.datasource.hive_sync.enable": "true",
-    "hoodie.metadata.log.compaction.enable": "true",
+    "hoodie.metadata.max.init.parallelism": "7",
     "as.of.instants": "2026-01-01",
 }
 

@@ -103,7 +103,7 @@ def test_bloom_candidates_are_those_of_brute_force(table_wide: bool, prune_by_ra
     wanted = [(int(dice.integers(90, 200)), ["oslo", "rome", "bern"][int(dice.integers(3))]) for _ in range(40)]
     task, files = _staged(storage, [(k, c) for k, c in dict.fromkeys(wanted)], table_wide=table_wide)
 
-    found = probe_files(TaskContext(0, 0, 0), ProbeTask(task, prune_by_ranges))
+    found = probe_files(TaskContext(0, 0, 0), ProbeTask(task, prune_by_ranges)).candidates
 
     held: dict[int, int] = {}
     for number, path in enumerate(files):
@@ -265,7 +265,7 @@ def test_a_footer_rules_no_key_out_of_a_slice_whose_logs_are_searched(table_wide
     with_logs = replace(first, files=replace(first.files, logs=("city=oslo/a log",)))
 
     def candidates(searched: SliceToSearch) -> int:
-        (found,) = probe_files(TaskContext(0, 0, 0), ProbeTask(replace(task, slices=(searched,)), True))
+        (found,) = probe_files(TaskContext(0, 0, 0), ProbeTask(replace(task, slices=(searched,)), True)).candidates
         return found.keys
 
     assert candidates(first) == 0

@@ -7,6 +7,7 @@ import logging
 import pytest
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
+from pyhudi.errors import MetadataTableWarning
 from pyhudi.index.simple import SimpleIndex
 from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
@@ -45,14 +46,14 @@ def test_both_names_of_the_index_find_by_it(name: str, monkeypatch: pytest.Monke
     assert len(contents(storage)) == 12
 
 
-def test_without_a_record_index_files_are_searched_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_record_index_files_are_searched_and_a_warning_says_so() -> None:
     table = new_table()
     table.upsert(rows((1, "oslo", 1, "a")))
     storage = table.handle.state.storage
-    with caplog.at_level(logging.WARNING, logger="pyhudi"):
+    told = r"the table has none; files are searched .*indexes\.create\('record_index'\)"
+    with pytest.warns(MetadataTableWarning, match=told):
         open_table(storage, **{"hoodie.index.type": "RECORD_INDEX"}).upsert(rows((1, "rome", 2, "b")))
     assert contents(storage) == {(1, "oslo", 2, "b")}
-    assert "the table has none" in caplog.text
 
 
 @pytest.mark.parametrize(("index", "warns"), [("SIMPLE", True), ("BLOOM", True), ("GLOBAL_SIMPLE", False)])
@@ -65,15 +66,14 @@ def test_an_index_that_may_repeat_a_key_beside_the_record_index_warns(
     assert ("has each key once" in caplog.text) is warns
 
 
-def test_a_damaged_index_is_not_used_and_no_key_is_stored_twice(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_index_is_not_used_and_no_key_is_stored_twice() -> None:
     storage = _table()
     for info in storage.list_recursive(".hoodie/metadata/record_index"):
         if ".log." in info.name and info.size > 100:
             storage.put(info.path, storage.read(info.path)[:-900] + bytes(900))
-    with caplog.at_level(logging.WARNING, logger="pyhudi"):
+    with pytest.warns(MetadataTableWarning, match="files are searched instead"):
         open_table(storage, **INDEXED).upsert(rows(*((number, "oslo", 2, "b") for number in range(12))))
     assert len(contents(storage)) == 12
-    assert "files are searched instead" in caplog.text
 
 
 def test_a_writer_whose_options_do_not_name_the_index_keeps_it() -> None:

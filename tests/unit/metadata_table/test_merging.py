@@ -12,29 +12,55 @@ from hypothesis import strategies as st
 from pyhudi.format.metadata_table.records import records_schema
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, FILES_COLUMN, SECONDARY_INDEX_COLUMN
 from pyhudi.format.timeline.table_version import NEWEST
-from pyhudi.metadata_table.merging import REMOVED, merged_records
+from pyhudi.metadata_table.merging import REMOVED, joined_records, merged_records
 
 Version = tuple[str, Any]
 """A key, and a payload; None where a delete block removes the record."""
 
 
-def merged(payload: str, base: list[Version], later: list[Version], kind: int) -> dict[str, Any]:
+def versions_of(payload: str, versions: list[Version], kind: int) -> pa.Table:
     schema = records_schema(NEWEST, payload)
+    columns = [
+        pa.array([key for key, _ in versions], pa.string()),
+        pa.array([kind] * len(versions), pa.int32()),
+        pa.array([value for _, value in versions], schema.field(payload).type),
+    ]
+    removed = pa.array([value is None for _, value in versions], pa.bool_())
+    return pa.table(columns, schema=schema).append_column(REMOVED, removed)
 
-    def table(versions: list[Version]) -> pa.Table:
-        columns = [
-            pa.array([key for key, _ in versions], pa.string()),
-            pa.array([kind] * len(versions), pa.int32()),
-            pa.array([value for _, value in versions], schema.field(payload).type),
-        ]
-        return pa.table(columns, schema=schema)
 
-    removed = pa.array([value is None for _, value in later], pa.bool_())
-    found = merged_records(table(base), table(later).append_column(REMOVED, removed), payload)
+def merged(payload: str, base: list[Version], later: list[Version], kind: int) -> dict[str, Any]:
+    """What the versions come to, whether they are in several logs or in one that was made of them."""
+    first = versions_of(payload, base, kind).drop([REMOVED])
+    found = merged_records(first, versions_of(payload, later, kind), payload)
     found.validate(full=True)
     rows = found.to_pylist()
     assert len({row["key"] for row in rows}) == len(rows)
-    return {row["key"]: row[payload] for row in rows}
+    told = {row["key"]: row[payload] for row in rows}
+    for cut in {0, len(later) // 2}:
+        again = merged_records(
+            first, versions_of(payload, joined(payload, later[:cut], later[cut:], kind), kind), payload
+        )
+        assert without_deleted(payload, {row["key"]: row[payload] for row in again.to_pylist()}) == without_deleted(
+            payload, told
+        )
+    return told
+
+
+def joined(payload: str, before: list[Version], later: list[Version], kind: int) -> list[Version]:
+    """Versions of which the later ones were joined, as the log of a log compaction has them."""
+    if not later:
+        return before
+    one = joined_records(versions_of(payload, later, kind), payload)
+    one.records.validate(full=True)
+    rows = one.records.to_pylist()
+    return [*before, *((key, None) for key in one.cleared.to_pylist()), *((row["key"], row[payload]) for row in rows)]
+
+
+def without_deleted(payload: str, told: dict[str, Any]) -> dict[str, Any]:
+    if payload != FILES_COLUMN:
+        return told
+    return {key: {name: info for name, info in entries if not info["isDeleted"]} for key, entries in told.items()}
 
 
 ENTRIES = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.booleans()), max_size=3)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.crashes import copied, opened, rows
 from tests.support.mutants.tools import Patch, always, nothing, patched
@@ -28,7 +29,7 @@ from pyhudi.metadata_table import (
 )
 from pyhudi.metadata_table import rollback as metadata_rollback
 from pyhudi.services.indexing import build
-from pyhudi.services.metadata_table import clean, compact
+from pyhudi.services.metadata_table import clean, compact, join_logs
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.storage.protocol import Storage
 
@@ -44,6 +45,10 @@ INDEXED = {
     "hoodie.parquet.small.file.limit": "0",
 }
 UNSERVED = {**INDEXED, "hoodie.table.services.enabled": "false"}
+JOINING = {
+    "hoodie.metadata.log.compaction.enable": "true",
+    "hoodie.metadata.log.compaction.blocks.threshold": "2",
+}
 Life = Callable[[Storage], None]
 
 
@@ -70,6 +75,23 @@ def merges(storage: Storage) -> None:
     changes(storage)
     for number in range(6):
         opened(storage, **INDEXED).upsert(rows((1, "oslo", 10 + number, f"c{number}"), (20 + number, "rome", 9, "n")))
+
+
+def joins(storage: Storage) -> None:
+    """The logs of the metadata table are joined, and what was joined again."""
+    often = {**INDEXED, "hoodie.metadata.compact.max.delta.commits": "100", **JOINING}
+    for number in range(3):
+        opened(storage, **often).upsert(rows((1, "oslo", 10 + number, f"c{number}"), (20 + number, "rome", 9, "n")))
+        opened(storage, **often).upsert(
+            rows((30, "rome", number, "n"), gone=((2, "oslo", 9, "a"), (20, "rome", 9, "")))
+        )
+
+
+def takes_joined_back(storage: Storage) -> None:
+    changes(storage)
+    written = opened(storage).inspect.history(1)["instant"][0].as_py()
+    opened(storage, **{**UNSERVED, **JOINING}).services.run(only="metadata_table")
+    opened(storage, **UNSERVED).recovery.rollback(written)
 
 
 def takes_back(storage: Storage) -> None:
@@ -171,6 +193,16 @@ def without_its_last_log(state: Any, group: Any, payload: str) -> Any:
     return group_as_read(state, replace(group, logs=group.logs[:-1], log_sizes=group.log_sizes[:-1]), payload)
 
 
+def joined_without_the_last(state: Any, group: Any, payload: str) -> Any:
+    _, instants = logs_as_joined(state, group, payload)
+    return logs_as_joined(state, replace(group, logs=group.logs[:-1]), payload)[0], instants
+
+
+def joined_without_what_went(later: pa.Table, payload: str) -> Any:
+    found = records_as_joined(later, payload)
+    return replace(found, records=found.records.filter(pc.is_valid(found.records.column(payload))))
+
+
 def all_equal(left: Any, _: Any) -> Any:
     return np.ones(len(left), np.bool_)
 
@@ -180,6 +212,8 @@ def every_file(_: Any, files: Any) -> set[str]:
 
 
 group_as_read = compact.read_group
+logs_as_joined = join_logs.joined_logs
+records_as_joined = merging.joined_records
 rows_that_changed = entries.changed_rows
 steps_of_build = build.steps_between
 merge_of_records = lookup.merged_records
@@ -265,6 +299,22 @@ BROKEN = (
         "a compaction of the metadata table leaves logs out",
         merges,
         (compact, compact.read_group, without_its_last_log),
+    ),
+    broken(
+        "a log compaction leaves the last log out",
+        joins,
+        (join_logs, join_logs.joined_logs, joined_without_the_last),
+    ),
+    broken(
+        "a joined log forgets what was removed",
+        joins,
+        (lookup, lookup.joined_records, joined_without_what_went),
+    ),
+    broken(
+        "a joined write counts as one that can be taken back",
+        takes_joined_back,
+        (undo, undo.is_merged, always(False)),
+        (metadata_rollback, undo.is_merged, always(False)),
     ),
     broken(
         "a clean deletes the newest slice",

@@ -10,6 +10,7 @@ import pytest
 from tests.support.index_changes import FLAGGED, act, flagged, source_of
 from tests.support.tables import EVENT_TIME, MOR, new_table, open_table, rows
 
+from pyhudi.errors import RecordKeyError
 from pyhudi.format.metadata_table.locations import locations_of
 from pyhudi.format.metadata_table.schema import RECORD_INDEX_COLUMN
 from pyhudi.format.timeline.table_version import V9
@@ -61,6 +62,56 @@ def test_entries_follow_random_actions(version: int, kind: str, index: str) -> N
         entries = _followed(before, entries)
         assert entries == _built(load_table(storage)), f"after step {step}"
         assert len(entries) > 0
+
+
+LONGEST = (1 << 15) - 1
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_keys_as_long_as_an_hfile_can_have_are_found_and_longer_ones_are_refused(version: int) -> None:
+    """The format keeps the length of a key in two bytes with a sign."""
+    schema = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+    options = {
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.record.index.min.filegroup.count": "2",
+        "hoodie.metadata.compact.max.delta.commits": "2",
+    }
+    storage = new_table(version=version, schema=schema, **options).handle.state.storage
+    begin = "\U00010000" * (LONGEST // 4)  # four bytes each; they differ at their ends
+    keys = [begin + "a", begin + "ab", begin + "abc", "k" * LONGEST, "short"]
+
+    def batch(ids: list[str], moment: int) -> pa.Table:
+        return pa.table({"id": ids, "city": ["oslo"] * len(ids), "ts": [moment] * len(ids)}, schema)
+
+    open_table(storage, **options).upsert(batch(keys, 1))
+    open_table(storage, **options).upsert(batch(keys[1:], 2))
+    open_table(storage, **options).upsert(batch(keys[2:], 3))
+
+    for size in (LONGEST + 1, 1 << 16):
+        with pytest.raises(RecordKeyError, match="at most 32767 bytes"):
+            open_table(storage, **options).upsert(batch(["x" * size], 4))
+    open_table(storage, **options).delete(batch(keys[3:4], 5))
+
+    table = open_table(storage, **options)
+    left = [*keys[:3], keys[4]]
+    assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == sorted(left)
+    found = table.lookup([*keys, "x" * (1 << 16)], ["id", "ts"]).to_pylist()
+    assert {row["id"]: row["ts"] for row in found} == dict(zip(left, (1, 2, 3, 3), strict=True))
+    assert table.inspect.metadata_check().to_pylist() == []
+
+
+def test_keys_of_64_kib_are_kept_without_a_record_index() -> None:
+    schema = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+    options = {"hoodie.metadata.index.column.stats.enable": "true"}
+    storage = new_table(schema=schema, **options).handle.state.storage
+    keys = ["k" * (1 << 16) + end for end in "ab"]
+    for moment in (1, 2):
+        batch = pa.table({"id": keys, "city": ["oslo"] * 2, "ts": [moment] * 2}, schema)
+        open_table(storage, **options).upsert(batch)
+    table = open_table(storage)
+    assert table.lookup(keys[1:], ["id", "ts"]).to_pylist() == [{"id": keys[1], "ts": 2}]
+    assert table.inspect.metadata_check().to_pylist() == []
 
 
 def test_a_late_delete_removes_neither_record_nor_entry() -> None:

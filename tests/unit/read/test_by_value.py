@@ -11,7 +11,7 @@ import pytest
 from tests.support.tables import MOR, new_table, open_table, rows
 
 import pyhudi
-from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, InvalidRequestError, MetadataTableWarning, UnsupportedFeatureError
 from pyhudi.format.metadata.commit import encode_commit_metadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.metadata_table import completeness
@@ -109,7 +109,8 @@ def test_write_of_jvm_hudi_that_makes_no_entries_ends_the_use_until_a_refresh() 
     assert _note_of(storage, where) is None
     assert _open(storage).scan(where=where).count() == 3
     _as_of_jvm_hudi(storage)
-    assert "made no entries" in str(_note_of(storage, where))
+    with pytest.warns(MetadataTableWarning, match=r"made no entries.*indexes\.refresh\('secondary_index_by_note'\)"):
+        assert "made no entries" in str(_note_of(storage, where))
     assert _open(storage).scan(where=where).count() == 3
     _open(storage).indexes.refresh("by_note")
     assert _note_of(storage, where) is None

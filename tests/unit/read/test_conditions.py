@@ -52,6 +52,18 @@ def test_read_of_more_columns_takes_longer_in_proportion(kind: dict[str, str]) -
     assert seconds(2_400) < 24 * max(seconds(300), 0.02)
 
 
+def test_condition_with_a_long_text_of_any_characters_finds_its_row() -> None:
+    table = new_table()
+    text = "\u0416\U00010000" * 300
+    table.insert(rows((1, "oslo", 1, text), (2, "oslo", 1, text[:-1])))
+
+    for where in ([("note", "==", text)], pc.field("note") == text):
+        assert table.refresh().scan(["id"], where=where).to_arrow().to_pylist() == [{"id": 1}]
+        assert table.refresh().scan(where=where).explain().where
+    with pytest.raises(ConfigError, match="by its number"):
+        table.refresh().scan(["id"], where=pc.field(5).is_valid() & (pc.field("note") == text)).to_arrow()
+
+
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_condition_that_numbers_its_column_is_refused(table_type: str) -> None:
     storage = MemoryStorage()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.index_plans import delete_plan, load_plan, pending_plans
@@ -24,10 +26,11 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
     The properties stop naming it first, so that readers ignore what is deleted after that; a call that died is
     completed by the next one. Indexes that need it go with it, but for their definitions, with which they can be
     built again. Raises `InvalidRequestError` where there is no such index, and `WriteConflictError` while another
-    process builds one of them, or the table is restored. Cost: two or three reads and puts, a delete of each folder,
-    and the table lock; two listings for an index that others may need.
+    process builds one of them, or the table is restored. Of what refuses a write, indexes do not refuse this one: it is
+    the remedy. Cost: two or three reads and puts, a delete of each folder, and the table lock; for an index that others
+    may need two listings.
     """
-    check_writable(call.reloaded().table)
+    check_writable(_without_indexes(call.reloaded().table))
     storage = call.table.storage
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock, naming(storage):
         table = call.table.reload()
@@ -46,6 +49,12 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
         for one in gone:
             delete_plan(storage, one)
             forget_runs(storage, fence_of(one))
+
+
+def _without_indexes(table: TableState) -> TableState:
+    """The table as its checks see it where no index is in the way."""
+    config = replace(table.config, metadata_partitions=(), metadata_partitions_inflight=())
+    return TableState(table.storage, config, table.timeline)
 
 
 def _needing(table: TableState, partition: str) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -21,7 +20,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
 from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, write_base
 from pyhudi.metadata_table.folders import partition_folder
-from pyhudi.metadata_table.lookup import read_group
+from pyhudi.metadata_table.lookup import instant_of_log, read_group
 from pyhudi.metadata_table.maintained import kept_partitions, maintained_partition
 from pyhudi.metadata_table.state import GroupSlice, MetadataState, load_metadata_state
 from pyhudi.metadata_table.trust import INITIAL_PREFIX
@@ -56,6 +55,8 @@ def merge_group(_: TaskContext, task: MergeTask) -> WriteStat:
 
 _FIRST_LOG_BYTES_MAX = 100
 """It has 80 bytes; one with records has the schema of thousands."""
+_COMPACTION = "001"
+"""What ends the instants of compactions in table version 6."""
 _TASK = "0-0-2"
 """The write token of base files: an attempt that died wrote the same file."""
 
@@ -110,7 +111,7 @@ def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
     plan = CompactionPlan(operations=_operations(state))
     if not plan.operations:
         return None
-    time = _next_time(call.table, state.timeline)
+    time = next_time(call.table, state.timeline)
     if time is None:
         return None
     instant = Instant(time, Action.COMPACTION, InstantState.REQUESTED)
@@ -120,31 +121,36 @@ def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
     return time
 
 
-def _next_time(table: TableState, inner: Timeline) -> InstantTime | None:
+def next_time(table: TableState, inner: Timeline, suffix: str = _COMPACTION) -> InstantTime | None:
     """Above all delta commits that are completed, below the completion of the next one, and of no action of the table.
 
     From version 8 on it is the time at which the newest action of the table completed, which no other instant has or
     will have. It has as many digits as completion times: JVM Hudi puts a log whose completion time has another number
     of them than a base file into a slice by the time at which its write began, and loses what writes say that began
     before the compaction and end after it. None where the metadata table has something newer: the next write brings a
-    time. In version 6 it has three digits more, as JVM Hudi's.
+    time. In version 6 it has three digits more, the suffix, as JVM Hudi's.
     """
     if not inner.version.has_completion_times:
-        return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)[:17]}001")
+        return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)[:17]}{suffix}")
     completed = max((one.completion_time for one in table.timeline.instants if one.completion_time), default=None)
     newest = max(position_of(one) for one in inner.completed_writes)
     return completed if completed is not None and completed > newest else None
 
 
+def operation_of(partition: str, group: GroupSlice) -> CompactionOperation:
+    """The operation over a slice with all of its logs."""
+    return CompactionOperation(
+        file_id=group.file_id,
+        partition_path=partition,
+        base_instant_time=group.base_instant or instant_of_log(group.logs[0]),
+        delta_files=tuple(_name(path) for path in group.logs),
+        data_file=None if group.base is None else _name(group.base),
+    )
+
+
 def _operations(state: MetadataState) -> tuple[CompactionOperation, ...]:
     return tuple(
-        CompactionOperation(
-            file_id=group.file_id,
-            partition_path=partition.name,
-            base_instant_time=group.base_instant or _instant_of(group.logs[0]),
-            delta_files=tuple(_name(path) for path in group.logs),
-            data_file=None if group.base is None else _name(group.base),
-        )
+        operation_of(partition.name, group)
         for partition in kept_partitions(state.table)
         for group in state.slices(partition.name)
         if any(not _is_first_log(path, size) for path, size in zip(group.logs, group.log_sizes, strict=True))
@@ -175,14 +181,11 @@ def _execute(
 def _task(call: ServiceCall, state: MetadataState, instant: Instant, operation: CompactionOperation) -> MergeTask:
     folder = partition_folder(operation.partition_path)
     known = {group.file_id: group for group in state.slices(operation.partition_path)}
-    group = GroupSlice(
-        file_id=operation.file_id,
+    group = replace(
+        known[operation.file_id],
         base=None if operation.data_file is None else f"{folder}/{operation.data_file}",
         base_instant=operation.base_instant_time,
         logs=tuple(f"{folder}/{name}" for name in operation.delta_files),
-        blocks=known[operation.file_id].blocks,
-        log_sizes=known[operation.file_id].log_sizes,
-        base_size=known[operation.file_id].base_size,
     )
     target = GroupTarget(
         storage=state.storage.spec,
@@ -198,8 +201,3 @@ def _task(call: ServiceCall, state: MetadataState, instant: Instant, operation: 
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _instant_of(path: str) -> str:
-    name = parse_data_file(_name(path))
-    return "" if name is None else name.instant_time

@@ -24,7 +24,7 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.state import load_table
+from pyhudi.table.state import load_table, update_properties
 from pyhudi.testing.faults import FaultStorage
 from pyhudi.transaction.locks.in_process import InProcessLocks
 
@@ -406,6 +406,49 @@ def test_index_over_keys_that_several_file_groups_hold_is_refused(batch: tuple[R
     opened(storage).upsert(rows((4, "oslo", 1, "c")))
     opened(storage).indexes.drop("record_index")
     assert opened(storage).indexes.list().num_rows == 0
+
+
+UNKNOWN = ("vector_index_by_note", "expr_index_by_split")
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_index_for_which_a_write_is_refused_is_dropped_and_writes_go_on(version: int) -> None:
+    storage = copied(prepared(version, "cow"))
+    opened(storage, **FEW_GROUPS).indexes.create("record_index")
+    names = ",".join(("files", "record_index", *UNKNOWN))
+    update_properties(storage, {"hoodie.table.metadata.partitions": names})
+    for name in UNKNOWN:
+        storage.put(f".hoodie/metadata/{name}/.{name}-0000-0_00000000000000020.log.1_0-0-0", b"what nobody knows")
+    before = contents(storage)
+    for left in ("vector_index_by_note", "by_split"):
+        with pytest.raises(UnsupportedFeatureError, match=r"table\.indexes\.drop"):
+            opened(storage).upsert(rows((1, "oslo", 9, "x")))
+        opened(storage).indexes.drop(left)
+
+    assert contents(storage) == before
+    assert load_table(storage).config.metadata_partitions == ("files", "record_index")
+    assert {folder.rpartition("/")[2] for folder in storage.list_folder(".hoodie/metadata").folders} == {
+        ".hoodie",
+        "files",
+        "record_index",
+    }
+    opened(storage, **{"hoodie.index.type": "RECORD_INDEX"}).upsert(rows((1, "oslo", 9, "x"), (77, "rome", 9, "y")))
+    assert opened(storage).inspect.metadata_check().to_pylist() == []
+    assert_index_is_true(storage)
+
+
+def test_death_while_such_an_index_is_dropped_leaves_one_that_can_be_dropped() -> None:
+    given = copied(prepared(9, "cow"))
+    opened(given, **FEW_GROUPS).indexes.create("record_index")
+    names = ",".join(("files", "record_index", UNKNOWN[0]))
+    update_properties(given, {"hoodie.table.metadata.partitions": names})
+    given.put(f".hoodie/metadata/{UNKNOWN[0]}/.{UNKNOWN[0]}-0000-0_00000000000000020.log.1_0-0-0", b"nobody knows")
+    for moment, storage in crash_images(given, lambda table: table.indexes.drop(UNKNOWN[0])):
+        with suppress(InvalidRequestError):
+            open_table(storage, env=environment(StepClock(LATER_MS))).indexes.drop(UNKNOWN[0])
+        assert load_table(storage).config.metadata_partitions == ("files", "record_index"), moment
+        open_table(storage, env=environment(StepClock(LATER_MS)), **OPTIONS).upsert(rows((1, "oslo", 9, "x")))
+        assert opened(storage).inspect.metadata_check().to_pylist() == [], moment
 
 
 BAD: list[tuple[str, Action, type[Exception], str]] = [
