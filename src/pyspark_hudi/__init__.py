@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -32,6 +32,10 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark has no types t
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table as it is now."""
         return self._source().reader(schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name in Spark's interface
+        """A stream of the rows that are written to the table."""
+        return self._source().streamReader(schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Refused: writing needs `pyhudi.enable(spark)`."""

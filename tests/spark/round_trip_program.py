@@ -143,17 +143,13 @@ def followed(spark: Any, folder: str) -> dict[str, Any]:
     def follow() -> None:
         asked = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.query.incremental.format": "cdc"}
         source = spark.readStream.format("hudi").options(**asked).load(f"{folder}/fares")
-
-        def store(changes: Any, batch: int) -> None:
-            changes.write.json(f"{folder}/changes/{batch}")
-
-        writer = source.writeStream.foreachBatch(store).option("checkpointLocation", f"{folder}/follower")
-        writer.trigger(availableNow=True).start().awaitTermination()
+        writer = source.writeStream.format("json").option("checkpointLocation", f"{folder}/follower")
+        writer.trigger(availableNow=True).start(f"{folder}/changes").awaitTermination()
 
     follow()
     spark.sql("UPDATE fares SET fare = -7 WHERE id = 7")
     follow()
-    changes = spark.read.json(f"{folder}/changes/*").orderBy("ts_ms").collect()
+    changes = spark.read.json(f"{folder}/changes").orderBy("ts_ms").collect()
     rows: dict[int, float] = {}
     for change in changes:
         before, after = (None if image is None else json.loads(image) for image in (change.before, change.after))

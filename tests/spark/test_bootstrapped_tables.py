@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.interop.compare import assert_same_rows
 from tests.support.sources import SOURCE_SCHEMA, parquet_source
@@ -133,8 +134,9 @@ def test_source_file_of_another_size_is_an_error(spark: SparkSession, tmp_path: 
     table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
     file = source / "city=a" / "part-0.parquet"
     file.write_bytes(file.read_bytes() + b"more")
-    with pytest.raises(CorruptDataError, match="was changed"):
-        loaded(spark, table)
+    # PySpark 4.0 has no functions over Arrow: there a task finds it, and Spark says so.
+    with pytest.raises((CorruptDataError, PySparkException), match="was changed"):
+        loaded(spark, table).collect()
 
 
 def test_partition_of_a_bootstrapped_table_is_loaded_by_its_path(spark: SparkSession, boot: pyhudi.HudiTable) -> None:

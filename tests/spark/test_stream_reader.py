@@ -12,6 +12,7 @@ import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.spark.data_source import HudiDataSource
 from pyhudi.spark.streams import source
+from pyspark_hudi import DefaultSource
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int32())])
 EVOLVING = {"hoodie.schema.on.read.enable": "true"}
@@ -30,7 +31,9 @@ def reader_of(path: Path, **options: str) -> Any:
 
 def batch(reader: Any, start: dict[str, str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The rows of the next micro-batch, and its end."""
-    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    # PySpark 4.0 and 4.1 say neither where the query is nor how much it may read.
+    asked = () if source.ReadLimit is None else (start, reader.getDefaultReadLimit())
+    end = reader.latestOffset(*asked)
     parts = reader.partitions(start, end)
     return [row for part in parts for found in reader.read(part) for row in found.to_pylist()], end
 
@@ -71,15 +74,26 @@ def test_checkpoint_of_another_table_is_refused(tmp_path: Path) -> None:
         batch(other, reader.initialOffset())
 
 
-def test_limits_are_refused_where_pyspark_has_none_and_for_change_data(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_of_files_are_refused_for_change_data(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark.sql.streaming.datasource")
     made(tmp_path, **{"hoodie.table.cdc.enabled": "true"})
     with pytest.raises(ConfigError, match="limited by commits"):
         reader_of(tmp_path, maxFilesPerTrigger="1", **CHANGES)
+
+
+def test_limits_are_refused_where_pyspark_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path)
     monkeypatch.setattr(source, "ReadLimit", None)
     with pytest.raises(UnsupportedFeatureError, match=r"PySpark 4\.2"):
         reader_of(tmp_path, maxCommitsPerTrigger="1")
+
+
+def test_source_that_spark_finds_by_itself_can_all_that_the_registered_one_can(tmp_path: Path) -> None:
+    made(tmp_path).insert(pa.table({"id": [1], "n": [1]}, SCHEMA))
+    found_by_spark = DefaultSource({"path": str(tmp_path)})
+    reader = found_by_spark.streamReader(found_by_spark.schema())
+    assert [row["id"] for row in batch(reader, reader.initialOffset())[0]] == [1]
+    assert {name for name in vars(HudiDataSource) if not name.startswith("_")} <= {*vars(DefaultSource)}
 
 
 def test_progress_of_a_query_names_the_newest_commit(tmp_path: Path) -> None:
