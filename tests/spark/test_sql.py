@@ -89,12 +89,14 @@ def test_partition_that_is_no_value_of_its_column_is_an_error_whatever_the_sessi
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
     assert sql("SELECT id FROM n ORDER BY id") == [(1,), (2,)]
+    sql("INSERT OVERWRITE n PARTITION (p = '2') SELECT 3")
+    assert sql("SELECT id, p FROM n ORDER BY id") == [(1, None), (3, 2)]
     sql("ALTER TABLE n DROP PARTITION (p = '2')")
     assert sql("SELECT id FROM n") == [(1,)]
 
 
 def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: Any, sql: Any, tmp_path: Path) -> None:
-    sql(f"CREATE TABLE h USING hudi LOCATION '{tmp_path}/h' TBLPROPERTIES (primaryKey = 'id') AS "
+    sql(f"CREATE TABLE h USING hudi LOCATION '{tmp_path}/h h' TBLPROPERTIES (primaryKey = 'id') AS "
         "SELECT CAST(id AS INT) AS id, id % 3 AS p FROM range(6)")  # fmt: skip
     sql("CREATE TABLE plain USING parquet AS SELECT id FROM h WHERE id < 3")
     sql("CREATE TEMPORARY VIEW temporary_view AS SELECT id FROM h")
@@ -105,7 +107,7 @@ def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: A
         "WITH h AS (SELECT * FROM h WHERE id = 1) SELECT id FROM h": [(1,)],
         "SELECT count(*) FROM temporary_view": [(6,)],
         "SELECT count(*) FROM stored_view": [(2,)],
-        f"SELECT max(id) FROM hudi.`{tmp_path}/h`": [(5,)],
+        f"SELECT max(id) FROM hudi.`{tmp_path}/h h`": [(5,)],
         "SELECT id FROM h TIMESTAMP AS OF '2020-01-01'": [],
         "SELECT count(*) FROM h TIMESTAMP AS OF (current_timestamp() + INTERVAL 1 MINUTE)": [(6,)],
         "SELECT count(*) FROM h TIMESTAMP AS OF (date_trunc('HOUR', now()) + INTERVAL 1 HOUR)": [(6,)],

@@ -68,7 +68,12 @@ def test_expressions_casts_and_names_in_any_case_mean_what_spark_takes_them_for(
     enabled.sql("update trips as x set fare = (select max(fare) from changes), ts = x.ts + 1 where x.id in (2, 8)")
     enabled.sql("delete from `trips` where city = 'bern' and exists (select 1 from changes c where c.id = trips.id)")
 
-    assert now() == [(1, "rome", 50.0, 3), (2, "oslo", 9.0, 2), (3, "rome", 7.0, 1), (8, "a; when matched", 9.0, 4)]
+    enabled.sql(
+        "merge into trips t using (select 2L as id, null as fare, interval 1 day as pause) s on t.id = s.id "
+        "when matched then update set fare = s.fare"
+    )
+
+    assert now() == [(1, "rome", 50.0, 3), (2, "oslo", None, 2), (3, "rome", 7.0, 1), (8, "a; when matched", 9.0, 4)]
 
 
 def test_merge_into_of_a_data_frame_and_the_builder_make_the_same_merge(

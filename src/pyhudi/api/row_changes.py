@@ -124,7 +124,7 @@ class Merge:
         def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
             given = source if self._again is None else self._again()
             kept.enter_context(_released(given, engine))
-            plan = named_columns(self.plan, job.schema.arrow, engine.schema_of(given).names)
+            plan = named_columns(self.plan, job.schema.arrow, _names_of(given, engine))
             check_has_keys(job.table.config)
             keys = change_keys(job, updated_columns(plan))
             evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
@@ -271,6 +271,11 @@ def _write(
         environment=handle.environment,
         mergers=handle.mergers,
     )
+
+
+def _names_of(source: Any, engine: Engine) -> list[str]:
+    """The columns of a source. Those of Spark may have types that no table stores: only some of them are used."""
+    return list(engine.schema_of(source).names if isinstance(engine, LocalEngine) else source.columns)
 
 
 def _released(source: Any, engine: Engine) -> AbstractContextManager[None]:

@@ -7,7 +7,7 @@ it works on classic sessions and on Spark Connect.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, SchemaMismatchError
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.spark.fitted_values import Fit, fitting
 from pyhudi.spark.types import arrow_schema, spark_schema
@@ -81,7 +81,7 @@ def released(source: DataFrame) -> Iterator[None]:
 
 def _where(job: WriteJob, pairs: Sequence[tuple[str, str]], source: DataFrame) -> list[tuple[str, str, Any]] | None:
     """A condition that all rows of the target meet which a row of the source can match; None: all may be needed."""
-    table, types = job.schema.arrow, arrow_schema(source.schema)
+    table, types = job.schema.arrow, _storable(source)
     spelled = [{name.lower(): name for name in names} for names in (table.names, types.names)]
     chosen, asked = [], []
     for target, other in ((spelled[0].get(a.lower()), spelled[1].get(b.lower())) for a, b in pairs):
@@ -166,9 +166,18 @@ def _is_upsert(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
     if plan.not_matched_by_source or not stores_all:
         return False
     missing = {name.lower() for name in job.schema.arrow.names} - {name.lower() for name in source.columns}
-    if missing or not names_record(job, pairs, arrow_schema(source.schema)):
+    if missing or not names_record(job, pairs, _storable(source)):
         return False
     return all(_is_of_source(plan, source, clause.condition) for clause in plan.clauses)
+
+
+def _storable(source: DataFrame) -> pa.Schema:
+    """The columns of a source whose types a Hudi table has. Others, as that of a mere NULL, are never compared."""
+    found = []
+    for field in source.schema.fields:
+        with suppress(SchemaMismatchError):
+            found.append(arrow_schema(StructType([field])).field(0))
+    return pa.schema(found)
 
 
 def _is_of_source(plan: MergePlan, source: DataFrame, condition: Any) -> bool:

@@ -13,6 +13,7 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.writes import write_rows
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.spark.fitted_values import fitting
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.columns import own_name, with_last
 from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
@@ -105,7 +106,9 @@ def _ready(table: HudiTable, rows: DataFrame, clauses: Clauses) -> DataFrame:
     """The rows with the columns of the table."""
     rows, schema, named = rows.drop(*META_COLUMNS), _schema(table), _named(table, clauses)
     _check_partition([name for name, _ in named], tuple(table.handle.state.config.partition_fields or ()))
-    static = {name: sql.expr(str(value)) for name, value in named if value is not None}
+    fit, kinds = fitting(rows.sparkSession), {field.name: field.dataType for field in schema.fields}
+    # As in Spark, the text of a value fits any type that can be read from it.
+    static = {name: fit(sql.expr(str(value)), kinds[name], name) for name, value in named if value is not None}
     columns = tuple(rows.columns) if clauses.by_name else clauses.columns
     wanted = _wanted(schema, tuple(static), columns)
     check_count(rows, wanted)
