@@ -112,6 +112,7 @@ bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partitio
 	for one in lookup hfile files build commit; do $(PY) benchmarks/indexes.py $$one; done
 	$(PY) tools/oracle/setup.py
 	$(PY) benchmarks/index_rivals.py
+	$(PY) benchmarks/many_files.py
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.interop.compare import assert_same_rows
 
@@ -162,3 +163,22 @@ def test_filters_on_partition_columns_are_decided_as_spark_decides_them(spark: A
     for condition, expected in conditions.items():
         assert sorted(row.id for row in fact.where(condition).select("id").collect()) == expected, condition
     assert sorted(tuple(row) for row in fact.groupBy("p").count().collect() if row.p) == [(days[0], 2), (days[1], 2)]
+
+
+def test_record_that_jvm_hudi_left_in_its_old_folder_has_the_value_of_the_folder(spark: Any, tmp_path: Path) -> None:
+    """So JVM Hudi shows it, whose global indexes do not move records: the file has the new value."""
+    table = fact_table(tmp_path / "fact", pa.string(), ["oslo", "rome"])
+    (path,) = table.scan(where=[("P", "==", "oslo")]).files().column("path").to_pylist()
+    stored = pq.read_table(tmp_path / "fact" / path, partitioning=None)
+    at = stored.column_names.index("P")
+    pq.write_table(stored.set_column(at, stored.field(at), pa.array(["oslo", "rome"])), tmp_path / "fact" / path)
+
+    fact = spark.read.format("hudi").load(str(tmp_path / "fact"))
+
+    assert sorted(tuple(row) for row in fact.select("id", "P").collect()) == [
+        (0, "oslo"),
+        (1, "rome"),
+        (2, "oslo"),
+        (3, "rome"),
+    ]
+    assert sorted(row.id for row in fact.where("P = 'oslo'").collect()) == [0, 2]
