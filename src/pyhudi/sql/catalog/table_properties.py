@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from collections.abc import Mapping
 
+from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError
 
 _LONG = {
@@ -22,13 +25,14 @@ _TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 def hudi_options(properties: Mapping[str, str]) -> dict[str, str]:
     """The options of Hudi that properties of a table mean; other properties are the catalog's alone.
 
-    Raises:
-        ConfigError: the type is unknown, or two names of one option have different values.
+    Warns (`OptionWarning`) of a name that is nearly one of Hudi's. Raises `ConfigError` where the type is unknown, or
+    two names of one option have different values.
     """
     options: dict[str, str] = {}
     for name, value in properties.items():
         key = _LONG.get(name.lower(), name)
         if not key.lower().startswith("hoodie."):
+            _warn_if_misspelled(name)
             continue
         if name.lower() == "type":
             if value.lower() not in _TYPES:
@@ -37,3 +41,14 @@ def hudi_options(properties: Mapping[str, str]) -> dict[str, str]:
         if options.setdefault(key, value) != value:
             raise ConfigError(f"two properties say {key}, and differ", values=(options[key], value))
     return options
+
+
+def _warn_if_misspelled(name: str) -> None:
+    """Warn of a property that is the catalog's alone, and nearly has the name of one that would make the table."""
+    near = difflib.get_close_matches(name.lower(), _LONG, n=1, cutoff=0.8)
+    if near:
+        warnings.warn(
+            f"the property {name} means nothing to Hudi, and is only kept in the catalog: did you mean {near[0]}?",
+            OptionWarning,
+            stacklevel=4,
+        )
