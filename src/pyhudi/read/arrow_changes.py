@@ -247,8 +247,16 @@ class _Merge:
                         del stored[name]
             return _changed(job, rows, None, stored)
         values = clause.values or {}
-        made = {name: _evaluated(rows, self._operand(value, clause, name)) for name, value in values.items()}
+        made = {name: self._values(value, clause, name, rows) for name, value in values.items()}
         return _changed(job, rows, made, stored if isinstance(clause, Update) else None)
+
+    def _values(self, value: Any, clause: Clause, column: str, rows: pa.Table) -> pa.ChunkedArray:
+        """What a clause gives a column. To compute it Arrow looks at all columns, of which there may be thousands."""
+        if isinstance(value, OfSource):
+            at = rows.schema.get_field_index(f"{self.plan.source}.{value.name}")
+            if at >= 0:
+                return rows.column(at)
+        return _evaluated(rows, self._operand(value, clause, column))
 
     def _operand(self, value: Any, clause: Clause, column: str | None = None) -> pc.Expression:
         if isinstance(value, OfSource):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.acero as acero
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
@@ -43,6 +44,7 @@ from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.io.log.scan import scan_blocks
+from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
 
@@ -554,3 +556,28 @@ def test_a_merge_that_dies_anywhere_is_there_or_not_there(kind: Any) -> None:
         opened_copy(image, later=True).upsert(crashes.rows((50, "wien", 9, "z")))
         assert contents(image) == found | {(50, "wien", 9, "z")}, where
     assert seen == {frozenset(BEFORE), frozenset(after)}
+
+
+def test_a_merge_of_all_columns_computes_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    class Counted(acero.Declaration):  # type: ignore[misc]
+        def __init__(self, kind: str, *rest: Any) -> None:
+            computed.append(kind)
+            super().__init__(kind, *rest)
+
+    monkeypatch.setattr(acero, "Declaration", Counted)
+
+    def declarations(width: int) -> int:
+        names = [f"c{number}" for number in range(width)]
+        values = pa.table({"id": [1, 2], "city": ["oslo"] * 2, "ts": [1, 1], **{name: [7, 8] for name in names}})
+        storage = MemoryStorage()
+        new_table(storage, schema=values.schema).insert(values.slice(0, 1))
+        computed.clear()
+        merge = open_table(storage).merge(values, on=["id", "city"])
+        done = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        assert (done.updated, done.inserted) == (1, 1)
+        return len(computed)
+
+    # Arrow looks at all columns for each expression.
+    assert declarations(60) == declarations(6)
