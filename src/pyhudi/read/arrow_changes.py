@@ -342,7 +342,7 @@ def _changed(
 
     `stored`: where the columns of the stored rows are in `rows`; None for inserts.
     """
-    count = rows.num_rows
+    count, read = rows.num_rows, set(rows.column_names)
     change = Change.DELETE if values is None else Change.INSERT if stored is None else Change.UPDATE
     nothing = pa.nulls(count, pa.string())
     columns: list[Any] = [
@@ -355,7 +355,7 @@ def _changed(
             columns.append(_as_type(values[each.name], each.type, each.name))
         elif stored is None or (values is None and not _is_kept(job, each.name) and not _orders(job, each.name)):
             columns.append(pa.nulls(count, each.type))
-        elif each.name in stored and stored[each.name] in rows.column_names:
+        elif stored.get(each.name) in read:
             columns.append(_as_type(rows.column(stored[each.name]), each.type, each.name))
         else:
             columns.append(pa.nulls(count, each.type))

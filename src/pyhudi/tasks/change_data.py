@@ -106,4 +106,5 @@ class ChangeDataLog:
 
 def _image(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The table's own columns of the rows, in its types."""
-    return align(rows.select([name for name in schema.names if name in rows.schema.names]), schema)
+    names = set(rows.schema.names)
+    return align(rows.select([name for name in schema.names if name in names]), schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -581,3 +582,17 @@ def test_a_merge_of_all_columns_computes_none_of_them(monkeypatch: pytest.Monkey
 
     # Arrow looks at all columns for each expression.
     assert declarations(60) == declarations(6)
+
+
+def test_an_update_of_more_columns_takes_longer_in_proportion() -> None:
+    def seconds(width: int) -> float:
+        columns = {f"c{number}": [7] * 2 for number in range(width)}
+        values = pa.table({"id": [1, 2], "city": ["oslo"] * 2, "ts": [1, 1], **columns})
+        storage = MemoryStorage()
+        new_table(storage, schema=values.schema).insert(values)
+        began = time.process_time()
+        assert open_table(storage).update({"c1": 9}, [("id", "==", 1)]).updated == 1
+        return time.process_time() - began
+
+    # A look at all names for each of them would take 64 times as long.
+    assert seconds(2_400) < 14 * max(seconds(300), 0.02)

@@ -53,7 +53,8 @@ def read_base_rows(
     stored = pa.schema([field.with_name(name) for field in schema if (name := names.stored(field.name)) is not None])
     for batch in _stored_rows(storage, files, stored, batch_rows, rows):
         today = names.of_today(batch)
-        yield today.select([name for name in schema.names if name in today.schema.names])
+        present = set(today.schema.names)
+        yield today.select([name for name in schema.names if name in present])
 
 
 def _stored_rows(
@@ -76,9 +77,11 @@ def _stored_rows(
         return
     skeleton = read_batches(storage, base, columns=meta, batch_rows=batch_rows, rows=rows)
     for left, right in _side_by_side(skeleton, source, base, files.source):
-        yield pa.RecordBatch.from_arrays(
-            [*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names]
-        ).select([name for name in schema.names if name in left.schema.names or name in right.schema.names])
+        names = [*left.schema.names, *right.schema.names]
+        present = set(names)
+        yield pa.RecordBatch.from_arrays([*left.columns, *right.columns], names=names).select(
+            [name for name in schema.names if name in present]
+        )
 
 
 def read_source_rows(
