@@ -21,6 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
             )
-            if pyspark.__version__.startswith("4.0."):  # it leaves sockets open
+            if pyspark.__version__.startswith(("4.0.", "4.1.")):  # they leave sockets open
                 for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
                     item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
