@@ -17,7 +17,7 @@ from typing import Any
 
 from contestants import CONTESTANTS, HUDI_METADATA
 
-ROWS, FEW, WARM, TURNS = 10_000, 100, 3, 5
+ROWS, FEW, WARM, TURNS = 10_000, 100, 13, 5
 OPTIONS = {
     "hoodie.table.name": "t",
     "hoodie.datasource.write.recordkey.field": "id",
