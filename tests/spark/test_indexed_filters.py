@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +69,7 @@ def batch(first: int) -> pa.Table:
 
 
 @pytest.fixture(scope="module", params=["cow", "mor"])
-def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Nine files of two rows, with a record index, a secondary index and indexes of expressions."""
     path = str(tmp_path_factory.mktemp("indexed") / request.param)
     table = pyhudi.HudiTable.create(
@@ -82,6 +84,12 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     for name, (column, expression) in EXPRESSIONS.items():
         table.indexes.create(name, "expression", column, expression=expression)
     return path
+
+
+@pytest.fixture
+def table(made: str, tmp_path: Path) -> str:
+    """A copy of it: tests write."""
+    return str(shutil.copytree(made, tmp_path / Path(made).name))
 
 
 @pytest.fixture
