@@ -18,9 +18,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))  # in one process, for the one session
-            item.add_marker(
-                pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-            )
             if pyspark.__version__.startswith(("4.0.", "4.1.")):  # they leave sockets open
                 for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
                     item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
