@@ -10,15 +10,13 @@ changes, twice; the second time counts. Prints seconds, and how many times longe
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from row_changes import ORACLE, ROWS, session
+from row_changes import ORACLE, ROWS, run_worker, session
 
 READ = {
     "hoodie.datasource.query.type": "incremental",
@@ -73,14 +71,8 @@ def main(rows: int, kind: str) -> None:
     found: dict[str, dict[str, float]] = {}
     for name, python in pythons.items():
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [str(python), __file__, "--worker", name, str(rows), kind, folder],
-                capture_output=True,
-                text=True,
-                cwd=folder,
-                env={**os.environ, "PYSPARK_PYTHON": str(python)},
-                check=True,
-            )
+            done = run_worker(__file__, python, name, rows, kind, folder)
+        done.check_returncode()
         found[name] = json.loads(done.stdout.splitlines()[-1])
         print(name, found[name])
     print(f"JVM Hudi takes {found['JVM Hudi']['seconds'] / found['pyhudi']['seconds']:.1f} times as long")

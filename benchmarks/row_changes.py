@@ -123,21 +123,28 @@ def worker(name: str, rows: int, kind: str, folder: Path) -> None:
     spark.stop()
 
 
+def run_worker(
+    program: str, python: str | Path, name: str, rows: int, kind: str, folder: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program as the worker of one peer, in this folder."""
+    return subprocess.run(
+        [str(python), program, "--worker", name, str(rows), kind, folder],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYSPARK_PYTHON": str(python)},
+        check=False,
+    )
+
+
 def main(rows: int, kind: str) -> None:
     """Run all of them, one after the other, and print what they took."""
-    pythons = {"pyhudi": sys.executable, "JVM Hudi": ORACLE / "venv" / "bin" / "python"}
+    pythons: dict[str, str | Path] = {"pyhudi": sys.executable, "JVM Hudi": ORACLE / "venv" / "bin" / "python"}
     pythons["Delta"] = pythons["JVM Hudi"]
     found: dict[str, dict[str, float]] = {}
     for name, python in pythons.items():
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [str(python), __file__, "--worker", name, str(rows), kind, folder],
-                capture_output=True,
-                text=True,
-                cwd=folder,
-                env={**os.environ, "PYSPARK_PYTHON": str(python)},
-                check=False,
-            )
+            done = run_worker(__file__, python, name, rows, kind, folder)
         if done.returncode:
             print(f"{name} failed: {done.stderr[-2000:]}", file=sys.stderr)
             continue

@@ -87,6 +87,12 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     return None
 
 
+def instant_in_name(path: str) -> str:
+    """The instant in the name of a data file, "" if it is none. In table version 6 a log has that of its slice."""
+    name = parse_data_file(path.rpartition("/")[2])
+    return "" if name is None else name.instant_time
+
+
 def file_id(uuid: str, number: int) -> str:
     """The id of a new file group: a UUID of 36 characters, and the number of the group among those with this UUID."""
     return f"{uuid}-{number}"

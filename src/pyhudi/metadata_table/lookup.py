@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.file_names import instant_in_name
 from pyhudi.format.hfile.blocks import KeysAndValues, source_of
 from pyhudi.format.hfile.indexed import IndexedHFile, open_hfile, sorted_keys
 from pyhudi.format.log.blocks import BlockType, LogBlock
@@ -151,13 +151,13 @@ def counting_logs(storage: Storage, group: GroupSlice) -> tuple[str, ...]:
     """
     replaced: set[str] = set()
     for path in group.logs:
-        if instant_of_log(path) not in group.log_compactions:
+        if instant_in_name(path) not in group.log_compactions:
             continue
         for block in scan_blocks(storage, path):
             if block.kind is BlockType.CORRUPT:
                 raise CorruptDataError("a log of the metadata table is damaged", path=path, offset=block.offset)
             replaced.update(block.compacted_instants)
-    return tuple(path for path in group.logs if not replaced or instant_of_log(path) not in replaced)
+    return tuple(path for path in group.logs if not replaced or instant_in_name(path) not in replaced)
 
 
 def counting_writes(storage: Storage, group: GroupSlice) -> int:
@@ -176,12 +176,6 @@ def counting_writes(storage: Storage, group: GroupSlice) -> int:
                 found.add(block.instant_time)
                 replaced.update(block.compacted_instants)
     return len(found - replaced)
-
-
-def instant_of_log(path: str) -> str:
-    """The instant in the name of a log: from version 8 on that of its write, in version 6 that of its slice."""
-    name = parse_data_file(path.rpartition("/")[2])
-    return "" if name is None else name.instant_time
 
 
 def _none(payload: str) -> pa.Table:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.file_names import instant_in_name
 from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.metadata_table.folders import partition_folder
@@ -72,7 +72,7 @@ def _check_by_names(
     A slice of a compaction tells that the partition was not built again since. One of a build has a number that no
     other has, unless it was given again after the first of them was archived.
     """
-    begins = {file_id: one.base_instant or _slice_of(one.logs[0]) for file_id, one in groups.items()}
+    begins = {file_id: one.base_instant or instant_in_name(one.logs[0]) for file_id, one in groups.items()}
     first = min(begins.values())
     oldest = "" if _is_first(first) else first
     counting = (one for one in inner.completed_writes if one.requested_time in valid and one.requested_time >= oldest)
@@ -80,13 +80,13 @@ def _check_by_names(
     numbers_are_whole = any(_is_first(one.requested_time) and FILES in files.written for one, files in writes.items())
     for files in writes.values():
         for file in files.written.get(partition, ()):
-            begin, of_slice = begins.get(file.file_id, first), _slice_of(file.name)
+            begin, of_slice = begins.get(file.file_id, first), instant_in_name(file.name)
             group = groups.get(file.file_id)
             logs = () if group is None else group.logs
             if _is_first(begin):
                 # The base file of a compaction, of which there are logs, or a log of the slice that was built.
                 is_expected = (
-                    any(_slice_of(path) == of_slice for path in logs)
+                    any(instant_in_name(path) == of_slice for path in logs)
                     if not _is_first(of_slice)
                     else of_slice == begin and numbers_are_whole
                 )
@@ -94,11 +94,6 @@ def _check_by_names(
                 is_expected = of_slice >= begin
             if is_expected:
                 _check_file(partition, group, file)
-
-
-def _slice_of(path: str) -> str:
-    name = parse_data_file(path.rpartition("/")[2])
-    return "" if name is None else name.instant_time
 
 
 def _is_first(base_instant: str) -> bool:

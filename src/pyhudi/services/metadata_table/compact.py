@@ -7,11 +7,13 @@ later delta commits are named after it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.file_names import instant_in_name
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -20,7 +22,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
 from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, write_base
 from pyhudi.metadata_table.folders import partition_folder
-from pyhudi.metadata_table.lookup import instant_of_log, read_group
+from pyhudi.metadata_table.lookup import read_group
 from pyhudi.metadata_table.maintained import kept_partitions, maintained_partition
 from pyhudi.metadata_table.state import GroupSlice, MetadataState, load_metadata_state
 from pyhudi.metadata_table.trust import INITIAL_PREFIX
@@ -32,8 +34,8 @@ from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeTask:
-    """Write the next base file of one file group of the metadata table. `target` has this group alone."""
+class GroupTask:
+    """Write a file of one file group of the metadata table from its slice. `target` has the group."""
 
     storage: StorageSpec
     payload: str
@@ -41,8 +43,11 @@ class MergeTask:
     target: GroupTarget
 
 
-def merge_group(_: TaskContext, task: MergeTask) -> WriteStat:
-    """Merge one slice. Cost: its files, one put, and loading the table. Memory: four times the records."""
+def merge_group(_: TaskContext, task: GroupTask) -> WriteStat:
+    """Merge one slice; the target has its group alone.
+
+    Cost: its files, one put, and loading the table. Memory: four times the records.
+    """
     storage = open_spec(task.storage)
     state = load_metadata_state(load_table(storage))
     merged = read_group(state, task.group, task.payload)
@@ -94,11 +99,10 @@ def in_the_way(table: TableState, inner: Timeline) -> str | None:
 def finish_compactions(call: ServiceCall, check_held: CheckHeld) -> int:
     """Execute the compactions of the metadata table that were planned and not completed; how many. Under the lock."""
     state = load_metadata_state(call.table)
-    pending = state.timeline.pending_compactions
+    pending = [one for one in state.timeline.pending_compactions if one.action is Action.COMPACTION]
     for instant in pending:
-        if instant.action is Action.COMPACTION:
-            plan = load_compaction_plan(state.storage, instant, state.timeline.version)
-            _execute(call, state, instant, plan, check_held)
+        plan = load_compaction_plan(state.storage, instant, state.timeline.version)
+        _execute(call, state, instant, plan, check_held)
     return len(pending)
 
 
@@ -142,7 +146,7 @@ def operation_of(partition: str, group: GroupSlice) -> CompactionOperation:
     return CompactionOperation(
         file_id=group.file_id,
         partition_path=partition,
-        base_instant_time=group.base_instant or instant_of_log(group.logs[0]),
+        base_instant_time=group.base_instant or instant_in_name(group.logs[0]),
         delta_files=tuple(_name(path) for path in group.logs),
         data_file=None if group.base is None else _name(group.base),
     )
@@ -172,13 +176,26 @@ def _execute(
     tasks = [_task(call, state, instant, operation) for operation in plan.operations]
     size = sum(task.group.base_size + sum(task.group.log_sizes) for task in tasks)
     stats = call.engine.map(merge_group, tasks, size_bytes=size, description="compact the metadata table")
+    complete(call, state, inflight, WriteOperation.COMPACT, stats, check_held)
+
+
+def complete(
+    call: ServiceCall,
+    state: MetadataState,
+    inflight: Instant,
+    operation: WriteOperation,
+    stats: Sequence[WriteStat],
+    check_held: CheckHeld,
+) -> None:
+    """Complete a compaction, or one of logs, whose files are written. Cost: one put."""
+    version = state.timeline.version
     completed = completed_after(inflight, state.timeline, state.table, call.environment)
-    metadata = delta_commit_metadata(state.table.version, WriteOperation.COMPACT, stats, compacted=True)
+    metadata = delta_commit_metadata(state.table.version, operation, stats, compacted=True)
     check_held()
-    storage.put(instant_path(completed, version), encode_commit_metadata(metadata, version))
+    state.storage.put(instant_path(completed, version), encode_commit_metadata(metadata, version))
 
 
-def _task(call: ServiceCall, state: MetadataState, instant: Instant, operation: CompactionOperation) -> MergeTask:
+def _task(call: ServiceCall, state: MetadataState, instant: Instant, operation: CompactionOperation) -> GroupTask:
     folder = partition_folder(operation.partition_path)
     known = {group.file_id: group for group in state.slices(operation.partition_path)}
     group = replace(
@@ -196,7 +213,7 @@ def _task(call: ServiceCall, state: MetadataState, instant: Instant, operation: 
         created_ms=call.environment.clock.now_ms(),
     )
     payload = maintained_partition(operation.partition_path, state.table).payload
-    return MergeTask(storage=state.storage.spec, payload=payload, group=group, target=target)
+    return GroupTask(storage=state.storage.spec, payload=payload, group=group, target=target)
 
 
 def _name(path: str) -> str:

@@ -8,17 +8,17 @@ that died is withdrawn (`undo.py`), and the next one takes its logs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.records import as_written_by
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
-from pyhudi.metadata_table.file_group import GroupTarget, write_log
+from pyhudi.metadata_table.delta_commit import CheckHeld
+from pyhudi.metadata_table.file_group import write_log
 from pyhudi.metadata_table.groups import group_target
 from pyhudi.metadata_table.lookup import counting_writes, joined_logs
 from pyhudi.metadata_table.maintained import kept_partitions
@@ -26,9 +26,8 @@ from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.state import GroupSlice, MetadataState, load_metadata_state
 from pyhudi.metadata_table.update import write_token
 from pyhudi.services.call import ServiceCall
-from pyhudi.services.metadata_table.compact import newest_compaction, next_time, operation_of
+from pyhudi.services.metadata_table.compact import GroupTask, complete, newest_compaction, next_time, operation_of
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, position_of
 
@@ -39,17 +38,7 @@ Joinable = Sequence[tuple[MetadataPartition, tuple[GroupSlice, ...]]]
 """Slices by their partition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinTask:
-    """Write one log in the place of all logs of a slice. `target` has the file groups of the partition."""
-
-    storage: StorageSpec
-    payload: str
-    group: GroupSlice
-    target: GroupTarget
-
-
-def join_group(_: TaskContext, task: JoinTask) -> WriteStat:
+def join_group(_: TaskContext, task: GroupTask) -> WriteStat:
     """Join the logs of one slice. Cost: its logs, one put, and loading the table. Memory: four times the records."""
     storage = open_spec(task.storage)
     state = load_metadata_state(load_table(storage))
@@ -127,20 +116,17 @@ def join_logs(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
     storage.put(instant_path(inflight, version), b"")
     size = sum(sum(task.group.log_sizes) for task in tasks)
     stats = call.engine.map(join_group, tasks, size_bytes=size, description="join logs of the metadata table")
-    completed = completed_after(inflight, state.timeline, state.table, call.environment)
-    metadata = delta_commit_metadata(state.table.version, WriteOperation.LOG_COMPACT, stats, compacted=True)
-    check_held()
-    storage.put(instant_path(completed, version), encode_commit_metadata(metadata, version))
+    complete(call, state, inflight, WriteOperation.LOG_COMPACT, stats, check_held)
     return time
 
 
-def _tasks(call: ServiceCall, joinable: Joinable, time: InstantTime) -> list[JoinTask]:
+def _tasks(call: ServiceCall, joinable: Joinable, time: InstantTime) -> list[GroupTask]:
     now_ms = call.environment.clock.now_ms()
     found = []
     for partition, groups in joinable:
         target = group_target(call.table, partition, time, now_ms)
         found += [
-            JoinTask(storage=call.table.storage.spec, payload=partition.payload, group=group, target=target)
+            GroupTask(storage=call.table.storage.spec, payload=partition.payload, group=group, target=target)
             for group in groups
         ]
     return found

@@ -73,11 +73,10 @@ def insert_rows(
         SchemaMismatchError: a column is not in the table, or the rows have other columns.
     """
     spark, fields = rows.sparkSession, tuple(table.handle.state.config.partition_fields or ())
-    named = _named(table, clauses)
     ready = _ready(table, rows, clauses)
     if clauses.overwrite:
-        static = sum(value is not None for _, value in named)
-        found = insertion_overwrite(spark, table.handle.options, len(fields), len(named), static)
+        static = sum(value is not None for _, value in clauses.partition)
+        found = insertion_overwrite(spark, table.handle.options, len(fields), len(clauses.partition), static)
     else:
         found = insertion_into(table.handle.options)
     write_rows(
@@ -96,15 +95,10 @@ def _schema(table: HudiTable) -> StructType:
     return with_last(spark_schema(table.schema), [name for name in fields if name in table.schema.names])
 
 
-def _named(table: HudiTable, clauses: Clauses) -> Spec:
-    """The PARTITION clause, with columns as the table spells them."""
-    schema = _schema(table)
-    return tuple((own_name(schema, name, "the partition column"), value) for name, value in clauses.partition)
-
-
 def _ready(table: HudiTable, rows: DataFrame, clauses: Clauses) -> DataFrame:
     """The rows with the columns of the table."""
-    rows, schema, named = rows.drop(*META_COLUMNS), _schema(table), _named(table, clauses)
+    rows, schema = rows.drop(*META_COLUMNS), _schema(table)
+    named = [(own_name(schema, name, "the partition column"), value) for name, value in clauses.partition]
     _check_partition([name for name, _ in named], tuple(table.handle.state.config.partition_fields or ()))
     fit, kinds = fitting(rows.sparkSession), {field.name: field.dataType for field in schema.fields}
     # As in Spark, the text of a value fits any type that can be read from it.
