@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.support.cleaning import archive, clean
+from tests.support.cleaning import archive, clean, completed_at
 from tests.support.table_builder import every_version
 from tests.support.tables import MOR, new_table, open_table, plan_of, rows, values_of
 
@@ -258,12 +258,7 @@ def test_a_write_that_was_archived_and_ended_late_is_among_the_changes_after_an_
     second = table.insert(rows((2, "rome", 1, "a")))
     third = table.insert(rows((3, "bern", 1, "a")))
     late = str(int(second.completion_time) + 1)
-    timeline = load_table(storage).timeline
-    (instant,) = [one for one in timeline.completed_writes if one.requested_time == first.instant]
-    version = load_table(storage).version
-    body = storage.read(instant_path(instant, version))
-    storage.delete(instant_path(instant, version))
-    storage.put(instant_path(replace(instant, completion_time=InstantTime(late)), version), body)
+    completed_at(storage, first.instant, late)
     archive(storage, [first.instant])
 
     table = open_table(storage)

@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from tests.support.cleaning import archive
+from tests.support.cleaning import archive, completed_at
 from tests.support.crashes import copied, crash_images, opened, prepared, rows
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 from tests.support.tables import StepClock, contents, environment, open_table
@@ -144,6 +144,21 @@ def test_name_that_is_no_name_or_a_time_is_refused(name):
     with pytest.raises(ConfigError, match="name of a savepoint"):
         table.savepoints.create(name=name)
     assert table.savepoints.list().num_rows == 0
+
+
+def test_savepoint_after_which_an_archived_write_of_an_earlier_instant_completed_is_not_read() -> None:
+    storage = prepared(TableBuilder())
+    late, kept, newest = (
+        opened(storage).upsert(rows((1, "oslo", 10 + n, f"u{n}")), hudi_options={"hoodie.clean.automatic": "false"})
+        for n in range(3)
+    )
+    opened(storage).savepoints.create(kept.instant, name="kept")
+    completed_at(storage, late.instant, str(int(newest.completion_time) + 1))
+    assert opened(storage).scan(as_of="kept").count() == 3
+    archive(storage, [late.instant])
+
+    with pytest.raises(HistoryNotRetainedError, match="completed after this one is archived"):
+        opened(storage).scan(as_of="kept")
 
 
 def test_savepoint_of_an_empty_table_and_of_an_archived_write_are_refused():

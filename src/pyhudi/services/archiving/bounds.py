@@ -82,13 +82,14 @@ def _holders(
     """The times from which on everything stays, with the reasons."""
     completed = timeline.completed_writes
     newest = completed[len(completed) - options.min_commits].requested_time
-    saved = None if options.beyond_savepoint else min(savepoints, default=None)
+    kept = () if options.beyond_savepoint else savepoints
     pending = _needed_by_pending(timeline, needed.dead_plans)
     because = "" if pending is None else f"; an action is pending since {pending}"
     found = [
         (newest, f"it is not older than the newest {options.min_commits} commits"),
         (pending, "an action is pending since {}, or wrote beside one that is"),
-        (saved, "the write {} has a savepoint"),
+        (min(kept, default=None), "the write {} has a savepoint"),
+        (_completed_after_savepoint(timeline, kept), "the write {} completed after one that has a savepoint"),
         (needed.earliest_retained, "cleaning retains the states since {}" + because),
         (needed.replacement, "file groups that {} replaced are not cleaned"),
         (needed.compaction, "the next compaction is counted from {}"),
@@ -96,6 +97,16 @@ def _holders(
         (needed.unmerged, "the metadata table has not merged what {} wrote"),
     ]
     return [(time, reason.format(time)) for time, reason in found if time is not None]
+
+
+def _completed_after_savepoint(timeline: Timeline, savepoints: Collection[str]) -> str | None:
+    """The oldest write that completed after one with a savepoint, whose state leaves it out.
+
+    It may have begun long before. Readers of the savepoint could not tell it from those that belong to the state.
+    """
+    ended = {one.requested_time: position_of(one) for one in timeline.completed_writes}
+    first = min((ended[time] for time in savepoints if time in ended), default=None)
+    return None if first is None else min((time for time, position in ended.items() if position > first), default=None)
 
 
 def _reason(instant: Instant, spared: Collection[str | None], *, leaves: bool) -> str:

@@ -20,8 +20,7 @@ from pyhudi.io.log.scan import scan_blocks
 from pyhudi.services.restore.audit import PastState, audit
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers
 from pyhudi.storage.protocol import FileInfo
-from pyhudi.table.history import archived_metadata
-from pyhudi.table.savepoints import comes_after, completed_write, load_savepoints
+from pyhudi.table.savepoints import archived_after, comes_after, completed_write, load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
 from pyhudi.transaction.heartbeat import HeartbeatSettings
@@ -89,17 +88,14 @@ def _place(instant: Instant) -> tuple[bool, str]:
 
 
 def _check_not_archived(table: TableState, target: Instant) -> None:
-    """Archived writes cannot be rolled back. Savepoints let archiving pass them by if an option says so."""
-    active = {instant.requested_time for instant in table.timeline.instants}
-    for write, _ in archived_metadata(table.storage, table.version):
-        if write.requested_time <= target.requested_time:
-            return
-        if write.requested_time not in active:
-            raise InvalidRequestError(
-                "later writes are archived, so that they cannot be rolled back; nothing was changed",
-                instant=target.requested_time,
-                archived=write.requested_time,
-            )
+    """Archived writes cannot be rolled back, also such as began before the target and completed after it."""
+    archived = archived_after(table.storage, table.timeline, target)
+    if archived is not None:
+        raise InvalidRequestError(
+            "later writes are archived, so that they cannot be rolled back; nothing was changed",
+            instant=target.requested_time,
+            archived=archived,
+        )
 
 
 def _check_not_running(

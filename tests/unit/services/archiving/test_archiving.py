@@ -11,7 +11,7 @@ from typing import Any, cast
 import fastavro
 import pytest
 from tests.support.archiving import AUTOMATIC, KEEP, answers, archived, commits, updated
-from tests.support.cleaning import save
+from tests.support.cleaning import completed_at, save
 from tests.support.crashes import crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import aged, contents
@@ -165,6 +165,23 @@ def test_plan_says_what_holds_the_timeline(held_by: str) -> None:
     opened(storage).services.archive(hudi_options=options)
     gone = {row["instant"] for row in planned if row["archives"] and row["action"] != "clean"}
     assert set(before) - set(commits(storage)) == gone
+
+
+@pytest.mark.parametrize("beyond", [False, True])
+def test_write_that_completed_after_a_savepoint_is_not_archived_though_it_began_before(beyond: bool) -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    late, time = (one.instant for one in updated(storage, 2, **KEEP))
+    save(storage, time)
+    after = updated(storage, 9, **KEEP)[0]
+    completed_at(storage, late, str(int(after.completion_time) + 1))
+    options = {**KEEP, "hoodie.archive.beyond.savepoint": str(beyond).lower()}
+    planned = opened(storage).services.plan_archive(hudi_options=options).to_pylist()
+
+    opened(storage).services.archive(hudi_options=options)
+
+    assert (late in commits(storage)) is not beyond
+    (why,) = (row["reason"] for row in planned if row["instant"] == late)
+    assert beyond or why == f"the write {late} completed after one that has a savepoint"
 
 
 @EVERY_KIND

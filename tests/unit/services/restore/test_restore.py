@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.support.cleaning import archive, save
+from tests.support.cleaning import archive, completed_at, save
 from tests.support.crashes import COW, MOR, assert_nothing_left_over, crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import StepClock, contents, environment, open_table
@@ -225,6 +225,16 @@ def test_archived_target_and_target_with_archived_later_writes_are_refused():
     archive(storage, [second])
     assert_refused(storage, first, InvalidRequestError, "later writes are archived")
     assert_refused(storage, second, InvalidRequestError, "older than the active timeline|no write")
+
+
+def test_state_before_an_archived_write_that_began_earlier_and_completed_later_is_refused():
+    storage = prepared(TableBuilder())
+    late, target, _, newest = updated(storage, 4, **NO_CLEAN)
+    completed_at(storage, late, str(int(newest) + 500))
+    archive(storage, [late])
+    assert_refused(storage, target, InvalidRequestError, "later writes are archived")
+    with pytest.raises(HistoryNotRetainedError, match="completed after this one is archived"):
+        opened(storage).savepoints.create(target)
 
 
 @EVERY_KIND
