@@ -134,6 +134,9 @@ def next_offset(
 ) -> StreamOffset:
     """The end of the micro-batch that begins at `start`, not after the position `target`; `start` if nothing changed.
 
+    A range is not split while a clustering is pending that would come into it: in version 6, where instants order.
+    It would give the rest of the rows other file groups.
+
     Cost: without limits a read for each replace commit, while nothing but services ran; otherwise also that of planning
     the micro-batch.
     """
@@ -154,7 +157,7 @@ def next_offset(
         except HistoryNotRetainedError:
             # Cleaners have left no state of this moment; they may have of a later one.
             continue
-        return _end_of_part(start, until, plan, limits)
+        return _whole(start, until) if _may_be_clustered(table, until) else _end_of_part(start, until, plan, limits)
     return _whole(start, target)
 
 
@@ -191,6 +194,13 @@ def plan_batch(table: TableState, config: ReadConfig, start: StreamOffset, end: 
     after, last = start.after or "", end.after if end.until is not None else None
     kept = (one for one in slices if after < _group_of(one) and (last is None or _group_of(one) <= last))
     return replace(plan, slices=tuple(kept))
+
+
+def _may_be_clustered(table: TableState, until: str) -> bool:
+    """Whether a pending clustering is going to have a position before the end of a range."""
+    if table.version.has_completion_times or not table.timeline.pending_writes:
+        return False
+    return any(one <= until for one in instants_of_clusterings(table.storage, table.timeline))
 
 
 def _only_services(table: TableState, begin: str, target: str) -> bool:

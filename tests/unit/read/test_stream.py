@@ -164,6 +164,28 @@ def test_commits_that_come_while_a_range_is_split_wait_for_its_end(tmp_path: Pat
     assert sorted((row["id"], row["n"]) for row in found) == [(i, 0) for i in range(9)]
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_clustering_that_was_planned_before_the_end_of_a_range_repeats_no_row(tmp_path: Path, version: int) -> None:
+    table = made(tmp_path, version, **{"hoodie.parquet.small.file.limit": "0"})
+    for turn in range(2):
+        table.insert(rows(turn, range(3 * turn, 3 * turn + 3)))
+    table.refresh().services.schedule("clustering")
+    table.refresh().insert(rows(2, range(6, 9)))
+    limits, offset, found = Limits(files=2), first_offset(state(tmp_path), "earliest"), []
+    for is_first in (True, *([False] * 9)):
+        source = state(tmp_path)
+        end = next_offset(source, CONFIG, offset, newest_position(source) or "", limits)
+        if end != offset:
+            batches = read_batches(source.storage, plan_batch(source, CONFIG, offset, end), ["id"], None)
+            found += [row["id"] for batch in batches for row in batch.to_pylist()]
+        offset = end
+        if is_first:
+            assert (len(found) == 9) is (version == 6)
+            table.refresh().services.cluster()
+
+    assert sorted(found) == list(range(9))
+
+
 def test_split_range_whose_files_are_cleaned_is_an_error_and_never_a_part_of_the_rows(tmp_path: Path) -> None:
     table = made(tmp_path)
     first = table.insert(rows(0, range(9)))

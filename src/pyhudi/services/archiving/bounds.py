@@ -104,7 +104,7 @@ def _completed_after_savepoint(timeline: Timeline, savepoints: Collection[str]) 
 
     It may have begun long before. Readers of the savepoint could not tell it from those that belong to the state.
     """
-    ended = {one.requested_time: position_of(one) for one in timeline.completed_writes}
+    ended: dict[str, str] = {one.requested_time: position_of(one) for one in timeline.completed_writes}
     first = min((ended[time] for time in savepoints if time in ended), default=None)
     return None if first is None else min((time for time, position in ended.items() if position > first), default=None)
 
