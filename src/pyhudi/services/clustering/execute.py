@@ -25,6 +25,7 @@ from pyhudi.errors import (
     CorruptDataError,
     HudiError,
     InvalidRequestError,
+    LockLostError,
     UnsupportedFeatureError,
     WriteConflictError,
 )
@@ -197,8 +198,10 @@ def _plan_of(table: TableState, instant: Instant) -> ClusteringPlan:
     """The plan, after checking that this release can execute it."""
     plan = load_clustering_plan(table.storage, table.version, instant)
     path = instant_path(replace(instant, state=InstantState.REQUESTED), table.version)
+    if plan is None and table.storage.info(path) is None:
+        raise LockLostError("another process rolled this clustering back", instant=instant.requested_time)
     if plan is None:
-        raise CorruptDataError("the plan of a clustering is gone; roll the instant back", plan=path)
+        raise CorruptDataError("the plan of a clustering is empty; roll the instant back", plan=path)
     if plan.strategy_class is not None and plan.strategy_class not in _STRATEGIES:
         raise UnsupportedFeatureError(
             f"the plan of a clustering is for {plan.strategy_class}, which this release does not have: execute it with "

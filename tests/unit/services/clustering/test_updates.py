@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.support.audit import audit
 from tests.support.compactions import let_the_runner_die
-from tests.support.hooks import at, crash, once_at
+from tests.support.hooks import at, crash, once, once_at
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents, rows
 
 import pyhudi
-from pyhudi.errors import WriteConflictError
+from pyhudi.errors import LockLostError, WriteConflictError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
@@ -145,6 +145,28 @@ def test_preferred_write_ends_a_clustering_that_is_running(table: TableBuilder) 
     audit(storage)
     table.open(storage).services.cluster()
     assert contents(storage) == CHANGED
+
+
+@pytest.mark.parametrize("table", EVERY_TABLE[4:], ids=str)
+def test_restore_away_of_a_clustering_that_has_just_begun_ends_it_as_lost(table: TableBuilder) -> None:
+    """In version 6 a restore takes it for a write, which it may end; in others it refuses to begin."""
+    storage, planned = prepared(table)
+    newest = str(load_table(storage).timeline.completed_writes[-1].requested_time)
+
+    class RestoredWhileItBegins(FaultStorage):
+        def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+            has_begun = storage.info(f".hoodie/.aux/.runs/{planned}") is not None
+            if has_begun and planned in path and path.endswith(".requested"):
+                table.open(storage).recovery.restore(newest)
+            return super().read(path, offset=offset, length=length)
+
+    running = RestoredWhileItBegins(storage)
+    with pytest.raises(LockLostError, match="rolled this clustering back"):
+        table.open(running).services.run(planned)
+
+    assert contents(storage) == BEFORE
+    assert pending(table, storage) == []
+    audit(storage)
 
 
 @every_table
