@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.audit import audit
 from tests.support.compactions import let_the_runner_die
-from tests.support.hooks import at, crash, once, once_at
+from tests.support.hooks import at, crash, once_at
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents, rows
 
