@@ -97,8 +97,7 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         """
         del schema, overwrite
         raise UnsupportedFeatureError(
-            'writing a Hudi table needs pyhudi.enable(spark): call it, and then use df.write.format("hudi"); SQL does '
-            "not support writes yet"
+            'writing a Hudi table needs pyhudi.enable(spark): call it, and then use df.write.format("hudi") or SQL'
         )
 
 
