@@ -81,7 +81,7 @@ def ids(rows: Any) -> list[int]:
         ("city in ('rome', 'bonn') and id in (1, 12)", [1, 12], 2),
         ("upper(city) = 'ROME'", [1, 11], 2),
         ("city = 'rome' and (city = 'oslo' or fare = 11)", [11], 1),
-        ("city = 'rome' or fare = 0", [0, 1, 11], 6),
+        ("city = 'rome' or fare = 0", [0, 1, 11], 3),
         ("city like '%om%'", [1, 11], 2),
         ("_hoodie_partition_path = 'rome'", [1, 11], 2),
         ("_metadata.file_path like '%/bonn/%'", [2, 12], 2),

@@ -29,6 +29,7 @@ from pyhudi.read.by_index import skip_by_all_indexes
 from pyhudi.read.by_key import groups_of_where, where_of_keys
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
+from pyhudi.read.few_rows import read_few_rows
 from pyhudi.read.implied import asked_of_scan
 from pyhudi.read.plain_partitions import plan_with_plain_partitions
 from pyhudi.read.scan import ScanPlan, plan_of_file_groups
@@ -224,7 +225,7 @@ def lookup(handle: TableHandle, keys: Iterable[Any], columns: Sequence[str] | No
     if groups is None:
         return scan_of(handle, columns, where, as_of=None, query_type="snapshot").to_arrow()
     plan = plan_of_file_groups(handle.state, _snapshot(handle), handle.mergers, groups)
-    return read_table(handle.state.storage, plan, checked_columns(plan, columns), where)
+    return read_few_rows(handle.state.storage, plan, columns, where)
 
 
 def scan_of_changes(

@@ -25,18 +25,23 @@ class HFileReader:
     block that is wanted.
     """
 
-    def __init__(self, source: Any, path: str) -> None:
-        """Take over `source`, what `Storage.open_input` gave. See `open_hfile_of`."""
-        self._source, self._path = source, path
+    def __init__(self, source: Any, path: str, begin: int = 0, size: int | None = None) -> None:
+        """Take over `source`, what `Storage.open_input` gave. See `open_hfile_of`.
+
+        `begin`, `size`: where in the file the HFile is, as in a block of a log; None for all that follows.
+        """
+        self._source, self._path, self._begin = source, path, begin
         self._windows: deque[tuple[int, bytes]] = deque(maxlen=_WINDOWS)
-        try:
-            self._source.seek(0, os.SEEK_END)
-            self.size = int(self._source.tell())
-        except OSError as error:
-            raise self._failed(error, 0) from error
+        if size is None:
+            try:
+                self._source.seek(0, os.SEEK_END)
+                size = int(self._source.tell()) - begin
+            except OSError as error:
+                raise self._failed(error, 0) from error
+        self.size = size
         tail = self.size if self.size <= WHOLE_FILE_BYTES_MAX else TAIL_BYTES
         self._tail = (self.size - tail, self._fetch(self.size - tail, self.size))
-        self.file: IndexedHFile = open_hfile(Source(self._read, self.size, path, 0))
+        self.file: IndexedHFile = open_hfile(Source(self._read, self.size, path, begin))
 
     def __enter__(self) -> HFileReader:
         return self
@@ -63,7 +68,7 @@ class HFileReader:
         pieces: list[bytes] = []
         at = start
         try:
-            self._source.seek(start)
+            self._source.seek(self._begin + start)
             while at < end:
                 piece = self._source.read(end - at)
                 if not piece:

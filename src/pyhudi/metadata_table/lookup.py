@@ -1,13 +1,14 @@
 """Records of the metadata table as readers see them: all of a partition, by keys, by prefixes of keys.
 
-A file group is read as base file and logs merged. Of a base file, a lookup reads its index and the blocks with wanted
-keys; logs are small until the next compaction, and are read whole.
+A file group is read as base file and logs merged. Of a base file, and of a large block in a log, a lookup reads the
+index and the blocks with wanted keys; small blocks of logs are read whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,14 @@ from pyhudi.format.log.blocks import BlockType, LogBlock
 from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.records import conformed, decode_metadata_records
-from pyhudi.io.hfile import open_hfile_of
+from pyhudi.io.hfile import WHOLE_FILE_BYTES_MAX, open_hfile_of
 from pyhudi.io.log.scan import LogReader, open_log, scan_blocks
 from pyhudi.metadata_table.merging import REMOVED, JoinedLogs, joined_records, merged_records
 from pyhudi.metadata_table.state import GroupSlice, MetadataState
 from pyhudi.storage.protocol import Storage
+
+_BYTES_FOR_A_KEY: Final = 64 * 1024
+"""What a key costs that is alone in its block: blocks of Hudi have 64 KiB before they are compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,10 @@ class Wanted:
         if self.keys is not None:
             return hfile.with_keys(self.keys)
         return hfile.all_entries() if self.prefixes is None else hfile.with_prefixes(self.prefixes)
+
+    def is_small_part_of(self, size: int) -> bool:
+        """Whether the blocks that may have the wanted entries are few in an HFile of so many bytes."""
+        return self.keys is not None and size > WHOLE_FILE_BYTES_MAX and len(self.keys) * _BYTES_FOR_A_KEY * 4 < size
 
     def among(self, keys: pa.Array) -> pa.BooleanArray:
         """Which of these keys are wanted."""
@@ -205,13 +213,15 @@ def _log_versions(
 
 
 def _block_versions(reader: LogReader, block: LogBlock, payload: str, wanted: Wanted, path: str) -> pa.Table:
-    content = reader.content(block)
     if block.kind is BlockType.HFILE_DATA:
-        hfile = open_hfile(source_of(content, path, block.content_offset))
+        if wanted.is_small_part_of(block.content_size):
+            hfile = reader.hfile(block).file
+        else:
+            hfile = open_hfile(source_of(reader.content(block), path, block.content_offset))
         batch = _decoded(hfile, wanted, payload, path, block.offset, block.schema)
         return pa.Table.from_batches([batch]).append_column(REMOVED, pa.array(np.zeros(batch.num_rows, np.bool_)))
     if block.kind is BlockType.DELETE:
-        keys = decode_delete_block(content, (), path=path, offset=block.offset).record_keys
+        keys = decode_delete_block(reader.content(block), (), path=path, offset=block.offset).record_keys
         keys = keys.filter(wanted.among(keys))
         empty = _none(payload).schema
         columns = [keys, pa.nulls(len(keys), pa.int32()).fill_null(0), pa.nulls(len(keys), empty.field(payload).type)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +15,8 @@ from tests.support.tables import MOR, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.errors import ConfigError, MetadataTableWarning
+from pyhudi.format.log.blocks import LogBlock
+from pyhudi.io.log.scan import WHOLE_FILE_BYTES_MAX, LogReader
 from pyhudi.read.alternatives import alternatives_of_where
 from pyhudi.read.by_key import fixed_keys
 from pyhudi.storage.memory import MemoryStorage
@@ -139,3 +143,29 @@ def test_keys_whose_text_is_not_their_value_are_not_looked_up() -> None:
 def test_one_key_is_not_a_list_of_its_letters() -> None:
     with pytest.raises(ConfigError, match="not one key"):
         new_table(MemoryStorage()).lookup("abc")
+
+
+def test_lookup_in_a_large_log_reads_the_blocks_with_the_keys_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
+    options = {**BUILD, "hoodie.metadata.record.index.min.filegroup.count": "1"}
+    table = pyhudi.HudiTable.create(str(tmp_path), schema=schema, record_key="id", hudi_options=options)
+    numbers = range(60_000)
+    keys = [hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest() for number in numbers]
+    table.bulk_insert(pa.table([keys, numbers], schema=schema))
+    large: list[int] = []
+    real = LogReader.content
+
+    def noted(self: LogReader, block: LogBlock) -> pa.Buffer:
+        large.extend([block.content_size] if block.content_size > WHOLE_FILE_BYTES_MAX else [])
+        return real(self, block)
+
+    monkeypatch.setattr(LogReader, "content", noted)
+    wanted = [keys[17], keys[59_999], "none"]
+    found = table.refresh().lookup(wanted, ["n"])
+
+    assert sorted(found["n"].to_pylist()) == [17, 59_999]
+    assert not large
+    assert table.refresh().lookup(keys[:1000]).num_rows == 1000
+    assert large

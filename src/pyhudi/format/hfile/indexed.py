@@ -11,12 +11,13 @@ index of several levels, which is read as a whole: it is small beside the data.
 
 from __future__ import annotations
 
+import operator
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,15 +39,14 @@ LEVELS_MAX: Final = 8
 """The levels of an index that are believed: with 128 KiB per block, three of them index terabytes."""
 _DEEP_MAGICS: Final = (b"IDXINTE2", b"IDXLEAF2")
 _ENTRY: Final = struct.Struct(">qi")
+_ROOT_ENTRY: Final = struct.Struct(">qibh")
+"""With a length of one byte, and the size of the row, with which a key begins."""
 _INT: Final = struct.Struct(">i")
 _ROW_SIZE: Final = struct.Struct(">h")
 
 
-class Span(NamedTuple):
-    """Where a data block is: its offset and its stored size in bytes."""
-
-    offset: int
-    size: int
+Span = tuple[int, int]
+"""Where a data block is: its offset and its stored size in bytes."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ class IndexedHFile:
         return range(start, len(self.starts) if end is None else bisect_left(self.starts, end))
 
     def _block(self, number: int, gathered: Gathered) -> KeysAndValues:
-        span = self.spans[number]
-        self.source.read(span.offset, span.offset + span.size)  # header, payload and checksums at once
-        block = block_at(self.source, span.offset)
+        offset, size = self.spans[number]
+        self.source.read(offset, offset + size)  # header, payload and checksums at once
+        block = block_at(self.source, offset)
         if block.magic != DATA_MAGIC:
-            raise self.source.damage("a data block of the HFile is not where the index says", span.offset)
+            raise self.source.damage("a data block of the HFile is not where the index says", offset)
         entries = gathered.read(block, self.trailer.codec)
         self._check_place(number, entries[0])
         return entries
@@ -160,7 +160,7 @@ class IndexedHFile:
         is_below = keys[0].as_py() < self.starts[number]
         if is_below or (number + 1 < len(self.starts) and keys[-1].as_py() > self.starts[number + 1]):
             raise self.source.damage(
-                "a data block of the HFile has other keys than the index says", self.spans[number].offset
+                "a data block of the HFile has other keys than the index says", self.spans[number][0]
             )
 
 
@@ -171,12 +171,11 @@ def open_hfile(source: Source) -> IndexedHFile:
     """
     trailer = parse_trailer(source)
     file_info = parse_file_info(source, trailer)
-    entries = list(_root_entries(source, trailer)) if trailer.entry_count else []
+    entries = _root_entries(source, trailer) if trailer.entry_count else []
     for _ in range(min(trailer.index_levels, LEVELS_MAX) - 1):
         entries = [below for _, span in entries for below in _deep_entries(source, trailer, span)]
-    starts = tuple(start for start, _ in entries)
-    spans = tuple(span for _, span in entries)
-    if any(one > other for one, other in pairwise(starts)) or any(one >= other for one, other in pairwise(spans)):
+    starts, spans = zip(*entries, strict=True) if entries else ((), ())
+    if not (all(map(operator.le, starts, starts[1:])) and all(map(operator.lt, spans, spans[1:]))):
         raise source.damage("the index of the HFile is not in order", trailer.load_on_open_offset)
     return IndexedHFile(source, trailer, schema_of(file_info, source, trailer), file_info, starts, spans)
 
@@ -184,24 +183,36 @@ def open_hfile(source: Source) -> IndexedHFile:
 _Entry = tuple[bytes, Span]
 
 
-def _root_entries(source: Source, trailer: Trailer) -> Iterator[_Entry]:
+def _root_entries(source: Source, trailer: Trailer) -> list[_Entry]:
+    """The entries of the root index, one for each block of a large file: so each takes few steps."""
     block = block_at(source, trailer.load_on_open_offset)
     if block.magic != ROOT_INDEX_MAGIC:
         raise source.damage("the index of the HFile is not where the trailer says", block.position)
     payload = bytes(payload_of(block, source, trailer.codec))
-    position = 0
+    entries: list[_Entry] = []
+    position, unpack, limit = 0, _ROOT_ENTRY.unpack_from, source.size
     try:
         for _ in range(trailer.data_index_count):
-            offset, size = _ENTRY.unpack_from(payload, position)
-            length, position = _hadoop_varint(payload, position + _ENTRY.size)
-            yield _row_of(payload[position : position + length]), _span(source, offset, size)
+            offset, size, length, row_size = unpack(payload, position)
+            position += _ENTRY.size + 1
+            if length < 0:
+                length, position = _hadoop_varint(payload, position - 1)
+                (row_size,) = _ROW_SIZE.unpack_from(payload, position)
+            is_whole = 0 <= row_size <= length - _ROW_SIZE.size and position + length <= len(payload)
+            if not is_whole or offset < 0 or size < 0 or offset + size > limit:
+                break
+            start = position + _ROW_SIZE.size
+            entries.append((payload[start : start + row_size], (offset, size)))
             position += length
     except (struct.error, ValueError) as error:
         raise source.damage("the index of the HFile is damaged", block.position, cause=str(error)) from error
+    if len(entries) < trailer.data_index_count:
+        raise source.damage("an entry in the index of the HFile is damaged", block.position, entry=len(entries))
+    return entries
 
 
 def _deep_entries(source: Source, trailer: Trailer, span: Span) -> Iterator[_Entry]:
-    block = block_at(source, span.offset)
+    block = block_at(source, span[0])
     if block.magic not in _DEEP_MAGICS:
         raise source.damage("a block of the HFile's index is not where it should be", block.position)
     payload = bytes(payload_of(block, source, trailer.codec))
@@ -234,7 +245,7 @@ def _row_of(key: bytes) -> bytes:
 def _span(source: Source, offset: int, size: int) -> Span:
     if offset < 0 or size < 0 or offset + size > source.size:
         raise ValueError("a block outside of the file")
-    return Span(offset, size)
+    return offset, size
 
 
 def _hadoop_varint(data: bytes, position: int) -> tuple[int, int]:

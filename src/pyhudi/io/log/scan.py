@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError, StorageError
 from pyhudi.format.log.blocks import MAGIC, BlockType, LogBlock, claimed_instant, corrupt_block, parse_block
+from pyhudi.io.hfile import HFileReader
 from pyhudi.storage.protocol import Storage
 
 WINDOW_BYTES = 64 * 1024
@@ -132,6 +133,13 @@ class LogReader:
             return self._fetch(block.content_offset, block.content_size)
         first, window = kept
         return window.slice(block.content_offset - first, block.content_size)
+
+    def hfile(self, block: LogBlock) -> HFileReader:
+        """The HFile that is the content of a block, read by ranges. It is closed with this log.
+
+        Raises: as `pyhudi.io.hfile.open_hfile_of`.
+        """
+        return HFileReader(self._source, self._path, block.content_offset, block.content_size)
 
     def _warn(self, block: LogBlock, reason: str) -> None:
         _log.warning(

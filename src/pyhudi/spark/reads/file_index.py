@@ -30,6 +30,7 @@ from pyhudi.io.slices.files import SliceFiles
 from pyhudi.read.file_ranges import FilePruner, FooterRanges
 from pyhudi.read.predicates import Predicate, columns_of_predicate
 from pyhudi.read.scan import ScanSlice
+from pyhudi.spark.reads.asking_scan import filter_of_asking_scan
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.catalyst import predicate_of
 from pyhudi.spark.reads.jvm_objects import FileToRead, Jvm, encoded_uri
@@ -188,7 +189,10 @@ class _FileIndex:
         of_folders, of_rows = (
             [each.apply(number) for number in range(each.length())] for each in (partition_filters, data_filters)
         )
-        predicate = predicate_of([*of_folders, *of_rows], self.files.schema, self.files.pruner.expressions)
+        # What joins a partition column and another one by `or` is in neither.
+        whole = filter_of_asking_scan(self._jvm) if self.files.columns else None
+        filters = [*of_folders, *of_rows, *([] if whole is None else [whole])]
+        predicate = predicate_of(filters, self.files.schema, self.files.pruner.expressions)
         groups: dict[PartitionOf, list[FileToRead]] = defaultdict(list)
         for number in self.files.matching(predicate):
             groups[self.files.partitions[number]].append(self.files.files[number])
