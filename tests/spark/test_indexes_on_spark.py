@@ -10,7 +10,7 @@ from tests.support.indexes import INDEXES, IndexCase
 
 import pyhudi
 
-REMEMBERING = [index for index in INDEXES if index.name in ("INMEMORY", "HBASE", "own-global")]
+REMEMBERING = [index for index in INDEXES if index.name in ("INMEMORY", "HBASE", "HBASE-thrift", "own-global")]
 
 
 @pytest.mark.parametrize("index", REMEMBERING, ids=str)

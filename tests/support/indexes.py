@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ def _by_type(name: str, **of: str | bool) -> IndexCase:
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="pyhudi-index-")
 
-INDEXES = (
+INDEXES: tuple[IndexCase, ...] = (
     _by_type("SIMPLE"),
     _by_type("BLOOM"),
     IndexCase(
@@ -105,6 +106,17 @@ INDEXES = (
         kinds=("mor",),
     ),
 )
+
+if _HBASE := os.environ.get("PYHUDI_HBASE"):
+    # Set by the tests of HBase, which start one: `tests/interop/test_hbase.py`.
+    INDEXES += (
+        IndexCase(
+            "HBASE-thrift",
+            {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": f"{_HBASE}/conformance"},
+            is_global=True,
+            moves_by="hoodie.hbase.index.update.partition.path",
+        ),
+    )
 
 CASES = tuple((index, kind) for index in INDEXES for kind in index.kinds)
 GLOBAL_CASES = tuple((index, kind) for index, kind in CASES if index.is_global)

@@ -55,10 +55,14 @@ def missing_oracle(release: str) -> str | None:
 
 
 class Oracle:
-    """One JVM Hudi. The process starts with the first request and lives until `stop`. Not thread-safe."""
+    """One JVM Hudi. The process starts with the first request and lives until `stop`. Not thread-safe.
 
-    def __init__(self, release: str) -> None:
+    `settings`: a folder of Hadoop's XML files, which come before those in Hudi's jar.
+    """
+
+    def __init__(self, release: str, settings: Path | None = None) -> None:
         self.release = release
+        self.settings = settings
         self._process: subprocess.Popen[str] | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._files = 0
@@ -142,8 +146,11 @@ class Oracle:
         log_folder = ORACLE_HOME / "logs"
         log_folder.mkdir(parents=True, exist_ok=True)
         with (log_folder / f"{self.release}.log").open("a") as log:
+            command: list[str | Path] = [ORACLE_HOME / "venv" / "bin" / "python", SERVER, "--jar", jar_of(self.release)]
+            if self.settings is not None:
+                command += ["--settings", self.settings]
             self._process = subprocess.Popen(
-                [ORACLE_HOME / "venv" / "bin" / "python", SERVER, "--jar", jar_of(self.release)],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

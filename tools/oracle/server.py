@@ -57,12 +57,13 @@ SESSION_SETTINGS = {
 class HudiServer:
     """Answers requests with one Spark session."""
 
-    def __init__(self, jar: Path, scratch: Path) -> None:
+    def __init__(self, jar: Path, scratch: Path, settings: Path | None) -> None:
         builder = SparkSession.builder.master("local[2]").appName(f"oracle {jar.stem}")
         for key, value in SESSION_SETTINGS.items():
             builder = builder.config(key, value)
         # Not spark.jars: Avro looks Hudi's record classes up in its own class loader, which does not see those.
-        builder = builder.config("spark.driver.extraClassPath", str(jar))
+        class_path = [str(path) for path in (settings, jar) if path is not None]
+        builder = builder.config("spark.driver.extraClassPath", ":".join(class_path))
         builder = builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
@@ -143,6 +144,7 @@ def _claim_stdout() -> TextIO:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--jar", type=Path, required=True)
+    parser.add_argument("--settings", type=Path, help="a folder of XML files that come before those in the jar")
     arguments = parser.parse_args()
     answers = _claim_stdout()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -150,7 +152,7 @@ def main() -> None:
     scratch = Path(tempfile.mkdtemp(prefix="pyhudi-oracle-"))
     os.chdir(scratch)
     try:
-        server = HudiServer(arguments.jar, scratch)
+        server = HudiServer(arguments.jar, scratch, arguments.settings)
         print(json.dumps({"ok": True, "spark": server.spark.version}), file=answers)
         for line in sys.stdin:
             request = json.loads(line)

@@ -1,4 +1,4 @@
-"""Fetch what the oracle needs: Spark 3.5 in an environment of its own, and three real Hudi releases.
+"""Fetch what the oracle needs: Spark 3.5 in an environment of its own, three real Hudi releases, and an HBase.
 
 Everything goes to `.oracle/`; a second run finds it there and is done in a moment. What cannot be had (no Java, no
 Maven, no network) is said loudly, and the tests that need it are skipped aloud: this script fails only when it is
@@ -22,6 +22,8 @@ VENV_STAMP = HOME / "venv" / ".installed"
 REQUIREMENTS = ("pyspark==3.5.*", "pyarrow>=17", "pandas>=2.2")
 RELEASES = ("0.15.0", "1.0.2", "1.2.0")
 BUNDLE = "hudi-spark3.5-bundle_2.12"
+HBASE = "2.6.1"
+"""HBase and its Thrift server, for the index of JVM Hudi in HBase."""
 
 
 class UnavailableError(Exception):
@@ -60,6 +62,25 @@ def fetch_jar(release: str) -> None:
     shutil.rmtree(incoming)
 
 
+def fetch_hbase() -> None:
+    target = HOME / "hbase"
+    if target.is_dir():
+        return
+    print(f"oracle: fetching HBase {HBASE} (110 MB)", flush=True)
+    incoming = HOME / "incoming-hbase"
+    incoming.mkdir(exist_ok=True)
+    dependency = f"<groupId>org.apache.hbase</groupId><artifactId>hbase-thrift</artifactId><version>{HBASE}</version>"
+    (incoming / "pom.xml").write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>oracle</groupId><artifactId>hbase</artifactId>"
+        f"<version>1</version><packaging>pom</packaging><dependencies><dependency>{dependency}</dependency>"
+        "</dependencies></project>"
+    )
+    command = ["mvn", "-q", "-B", "-f", str(incoming / "pom.xml"), "dependency:copy-dependencies"]
+    run([*command, "-DincludeScope=runtime", f"-DoutputDirectory={incoming / 'jars'}"], f"HBase {HBASE}")
+    (incoming / "jars").replace(target)
+    shutil.rmtree(incoming)
+
+
 def check_java() -> None:
     """Spark 3.5 with Hudi runs on Java 8, 11 and 17."""
     if shutil.which("java") is None:
@@ -69,7 +90,7 @@ def check_java() -> None:
 def main() -> None:
     JARS.mkdir(parents=True, exist_ok=True)
     missing: list[str] = []
-    for step in (check_java, make_environment, *(lambda release=r: fetch_jar(release) for r in RELEASES)):
+    for step in (check_java, make_environment, *(lambda release=r: fetch_jar(release) for r in RELEASES), fetch_hbase):
         try:
             step()
         except UnavailableError as error:

@@ -170,9 +170,29 @@ class IndexOptions:
     )
     store: str | None = option(
         "hoodie.index.hbase.store",
-        parse=text("sqlite:///folder/file or redis://host:port/number"),
+        parse=text("thrift://host:port/table, sqlite:///folder/file or redis://host:port/number"),
         default=None,
-        doc="HBASE: the external store that keeps the file groups of keys. A key of pyhudi: JVM Hudi knows only HBase.",
+        doc="HBASE: the external store that keeps the file groups of keys; thrift:// is a Thrift server of HBase, and "
+        "a table that is created if it is not there. A key of pyhudi: JVM Hudi finds HBase by its ZooKeeper.",
+    )
+    hbase_table: str | None = option(
+        "hoodie.index.hbase.table",
+        parse=text("the name of a table of HBase"),
+        default=None,
+        doc="HBASE: the table of JVM Hudi's HBase index, with the column family `_s`. Writes keep it beside their own "
+        "entries, so that JVM Hudi finds what they wrote. It needs a store at thrift://.",
+    )
+    keys_per_get: int = option(
+        "hoodie.index.hbase.get.batch.size",
+        parse=integer(minimum=1),
+        default=100,
+        doc="HBASE, with a store at thrift://: how many keys a call asks for.",
+    )
+    keys_per_put: int = option(
+        "hoodie.index.hbase.put.batch.size",
+        parse=integer(minimum=1),
+        default=100,
+        doc="HBASE, with a store at thrift://: how many keys a call writes or deletes.",
     )
     store_moves_partition: bool = option(
         "hoodie.hbase.index.update.partition.path",

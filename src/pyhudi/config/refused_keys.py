@@ -102,6 +102,13 @@ REFUSED: tuple[Refused, ...] = (
         ("org.apache.hudi.keygen.parser.",),
     ),
     _refused(
+        "index.hbase.security.authentication",
+        "the client of HBase's Thrift server speaks no Kerberos, so the connection would not be secured: leave the "
+        "option out for a Thrift server that asks for none",
+        WRITES,
+        ("simple",),
+    ),
+    _refused(
         "storage.layout.type",
         "a layout decides where records go: a table has that of its index",
         WRITES,

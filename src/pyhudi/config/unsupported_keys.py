@@ -119,7 +119,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "HBase indexes",
-        "keys are kept in another store, which hoodie.index.hbase.store names",
+        "hoodie.index.hbase.store names the Thrift server of HBase, which knows its ZooKeeper and limits its clients "
+        "itself; a rollback needs no change of the index, whose rows of other writes count for nothing",
         "index.hbase. hbase.",
     ),
     _area(

@@ -264,7 +264,17 @@ def check_combination(config: WriteConfig) -> None:
     if config.index.index_type is IndexType.HBASE and config.index.store is None and config.index.index_class is None:
         problems.append(
             "hoodie.index.type=HBASE needs the store that keeps the keys: set hoodie.index.hbase.store, or "
-            "hoodie.index.class for a store of your own"
+            "hoodie.index.class for a store of your own; HBase is reached by its Thrift server, "
+            "thrift://host:port/table"
+        )
+    if (
+        config.index.index_type is IndexType.HBASE
+        and config.index.hbase_table is not None
+        and config.index.index_class is None
+        and not (config.index.store or "thrift://").startswith("thrift://")
+    ):
+        problems.append(
+            "hoodie.index.hbase.table is a table of HBase, so hoodie.index.hbase.store must be thrift://host:port/table"
         )
     if config.metadata_table.enabled is False and config.record_index.enabled:
         problems.append(

@@ -36,7 +36,7 @@ def index_of(config: WriteConfig, table: TableState) -> Index:
     if options.index_class is not None:
         return RememberingIndex(locations_of_class(options.index_class, table_uri))
     if options.index_type is IndexType.HBASE and options.store is not None:
-        return RememberingIndex(locations_in_store(options.store, table_uri))
+        return RememberingIndex(locations_in_store(options, table))
     if options.index_type is IndexType.INMEMORY:
         return RememberingIndex(locations_of_process(table_uri))
     if options.index_type.is_in_metadata_table:

@@ -15,6 +15,7 @@ from pyhudi.format.bloom import BloomFilterType, false_positive_rate
 from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
+from pyhudi.index.published import published
 from pyhudi.metadata_table.change import NOTHING_LEARNED
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.schema import TableSchema, load_table_schema
@@ -77,15 +78,23 @@ def committed(
         replaced_file_ids=replaced,
     )
     base_schema = job.former_schema.avro if job.former_schema else None
-    completion_time = commit(
-        transaction,
+    with published(
+        job.config.index,
+        transaction.base,
+        transaction.instant_time,
         metadata,
-        base_schema=base_schema,
-        unique_keys=_unique_keys(job.config, operation),
         engine=job.engine,
-        learned=learned,
-        read=read,
-    )
+        environment=job.environment,
+    ):
+        completion_time = commit(
+            transaction,
+            metadata,
+            base_schema=base_schema,
+            unique_keys=_unique_keys(job.config, operation),
+            engine=job.engine,
+            learned=learned,
+            read=read,
+        )
     _warn_of_full_filters(job.config, stats)
     seconds = job.environment.clock.monotonic() - job.started
     return result_of(metadata, transaction.instant_time, completion_time, seconds)

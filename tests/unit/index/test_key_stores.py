@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import socket
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +13,9 @@ from tests.support.indexes import DictIndex
 from tests.support.redis import redis_url  # noqa: F401
 from tests.support.tables import contents, new_table, open_table, rows
 
-from pyhudi.errors import ConfigError, CorruptDataError, StorageError
+from pyhudi.errors import ConfigError, CorruptDataError, StorageError, UnavailableError
 from pyhudi.index.locations import Coverage, KeyStore, Location, StoredLocations
-from pyhudi.index.stores.open import locations_in_store
+from pyhudi.index.stores.hbase import HBaseKeyStore, table_at
 from pyhudi.index.stores.redis import RedisKeyStore
 from pyhudi.index.stores.sqlite import SqliteKeyStore
 from pyhudi.storage.memory import MemoryStorage
@@ -22,12 +24,20 @@ from pyhudi.table.file_slice import FileGroupId
 MANY = 25_000
 
 
-@pytest.fixture(params=["sqlite", "redis", "own"])
+HBASE = os.environ.get("PYHUDI_HBASE")
+"""Set by the tests of HBase, which start one: `tests/interop/test_hbase.py`."""
+
+
+@pytest.fixture(params=["sqlite", "redis", "own", *(["HBASE-thrift"] if HBASE else [])])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> KeyStore:
     if request.param == "sqlite":
         return SqliteKeyStore(str(tmp_path / "keys.db"))
     if request.param == "redis":
         return RedisKeyStore(request.getfixturevalue("redis_url"))
+    if request.param == "HBASE-thrift":
+        table = table_at(f"{HBASE}/stores", keys_per_get=100, keys_per_put=1000)
+        table.make()
+        return HBaseKeyStore(table)
     return DictIndex()
 
 
@@ -117,10 +127,30 @@ def test_processes_share_a_store_without_losing_a_key(tmp_path: Path) -> None:
     assert sorted(keys) == [0, 1, 2, 11, 12]
 
 
-@pytest.mark.parametrize("url", ["hbase://host", "sqlite://relative.db", "redis://", "nothing", "file:///x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hbase://host",
+        "sqlite://relative.db",
+        "redis://",
+        "nothing",
+        "file:///x",
+        "thrift://",
+        "thrift://host",
+        "thrift://host:port/keys",
+        "thrift://host:9090/a/b",
+        "thrift://me:secret@host:9090/keys",
+        "thrift://host:9090/keys?transport=sasl",
+        "thrift://host:9090/keys?ssl=true",
+    ],
+)
 def test_store_of_an_unknown_kind_is_refused(url: str) -> None:
+    storage = MemoryStorage()
+    new_table(storage).upsert(rows((1, "oslo", 1, "a")))
+    options = {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": url}
+
     with pytest.raises(ConfigError, match=r"hoodie\.index\.hbase\.store must be"):
-        locations_in_store(url, "s3://a/t")
+        open_table(storage, **options).upsert(rows((1, "oslo", 2, "b")))
 
 
 def test_store_that_cannot_be_opened_is_a_typed_error_and_nothing_is_written(tmp_path: Path) -> None:
@@ -133,3 +163,25 @@ def test_store_that_cannot_be_opened_is_a_typed_error_and_nothing_is_written(tmp
         open_table(storage, **options).upsert(rows((1, "oslo", 2, "b")))
 
     assert contents(storage) == {(1, "oslo", 1, "a")}
+
+
+def test_server_of_hbase_that_is_away_is_a_typed_error_and_nothing_is_written() -> None:
+    pytest.importorskip("happybase")
+    storage = MemoryStorage()
+    new_table(storage).upsert(rows((1, "oslo", 1, "a")))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        store = f"thrift://127.0.0.1:{closed.getsockname()[1]}/keys"
+
+        with pytest.raises(UnavailableError, match="Thrift server does not answer"):
+            open_table(storage, **{"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": store}).upsert(
+                rows((1, "oslo", 2, "b"))
+            )
+
+    assert contents(storage) == {(1, "oslo", 1, "a")}
+
+
+def test_hbase_table_with_a_store_elsewhere_is_refused() -> None:
+    options = {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": "sqlite:///tmp/keys.db"}
+    with pytest.raises(ConfigError, match=r"hoodie\.index\.hbase\.table is a table of HBase"):
+        new_table(**options, **{"hoodie.index.hbase.table": "trips"})
