@@ -43,6 +43,7 @@ def test_refused_key_is_one_of_hudi_or_of_an_older_release() -> None:
         "hoodie.assume.date.partitioning",
         "hoodie.auto.commit",
         "hoodie.deltastreamer.keygen.datetime.parser.class",
+        "hoodie.index.hbase.security.authentication",
         "hoodie.payload.update.on.same.ordering.field",
         "hoodie.realtime.merge.skip",
     }
