@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from pyhudi.errors import HistoryNotRetainedError, InvalidRequestError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.savepoint import SavepointMetadata, decode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.bounded import read_decoded
@@ -68,29 +68,32 @@ def state_after(timeline: Timeline, write: Instant) -> Timeline:
 def view_after(storage: Storage, timeline: Timeline, write: Instant, files: Iterable[FileInfo]) -> FileSystemView:
     """The view of these data files of the whole table as it was when a write had completed.
 
-    Raises `HistoryNotRetainedError` where a write that completed later is archived: readers count archived writes
-    without a look at when they completed. Cost: as `view_of`, and the archive, once per process.
+    Raises `HistoryNotRetainedError` for logs of table version 6 where later writes are archived: their names do not
+    tell whose rows they have. Cost: as `view_of`, and the archive, once per process.
     """
-    archived = archived_after(storage, timeline, write)
-    if archived is not None:
-        raise HistoryNotRetainedError(
-            "a write that completed after this one is archived, so that the state before it can no longer be told",
-            instant=write.requested_time,
-            archived=archived,
-        )
-    later = {instant.requested_time for instant in timeline.instants if comes_after(instant, write)}
-    return view_of(storage, state_after(timeline, write), (info for info in files if not _is_of(info, later)))
+    archived, listed = archived_after(storage, timeline, write), tuple(files)
+    if archived and not timeline.version.has_completion_times:
+        log = next((info for info in listed if isinstance(parse_data_file(info.name), LogFileName)), None)
+        if log is not None:
+            raise HistoryNotRetainedError(
+                "later writes are archived, so that the state after this one can no longer be told from theirs",
+                instant=write.requested_time,
+                archived=min(archived),
+                path=log.path,
+            )
+    later = archived | {instant.requested_time for instant in timeline.instants if comes_after(instant, write)}
+    return view_of(storage, state_after(timeline, write), (info for info in listed if not _is_of(info, later)))
 
 
-def archived_after(storage: Storage, timeline: Timeline, write: Instant) -> str | None:
-    """The oldest archived write that completed after a write of the active timeline; None if there is none.
+def archived_after(storage: Storage, timeline: Timeline, write: Instant) -> frozenset[str]:
+    """The archived writes that completed after a write of the active timeline: they may have begun long before it.
 
-    It may have begun long before that write. Cost: the archive, once per process.
+    Cost: the archive, once per process.
     """
     active = {instant.requested_time for instant in timeline.instants}
     completed = load_archived_writes(storage, timeline.version).completed
-    late = (time for time, position in completed.items() if position > position_of(write) and time not in active)
-    return min(late, default=None)
+    late = (time for time, position in completed.items() if position > position_of(write))
+    return frozenset(late) - active
 
 
 def _is_of(info: FileInfo, instant_times: Collection[str]) -> bool:

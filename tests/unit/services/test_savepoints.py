@@ -6,6 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
+from tests.support.archiving import KEEP, commits
 from tests.support.cleaning import archive, completed_at
 from tests.support.crashes import copied, crash_images, opened, prepared, rows
 from tests.support.table_builder import THREE_ROWS, TableBuilder
@@ -146,19 +147,41 @@ def test_name_that_is_no_name_or_a_time_is_refused(name):
     assert table.savepoints.list().num_rows == 0
 
 
-def test_savepoint_after_which_an_archived_write_of_an_earlier_instant_completed_is_not_read() -> None:
-    storage = prepared(TableBuilder())
+@pytest.mark.parametrize("kind", [TableBuilder(9, "cow"), TableBuilder(9, "mor")], ids=str)
+def test_savepoint_shows_no_row_of_an_archived_write_that_began_before_and_completed_after(kind: TableBuilder) -> None:
+    storage = prepared(kind)
     late, kept, newest = (
-        opened(storage).upsert(rows((1, "oslo", 10 + n, f"u{n}")), hudi_options={"hoodie.clean.automatic": "false"})
-        for n in range(3)
+        opened(storage, **NO_CLEAN).upsert(rows((1 + n, f"city{n}", 10 + n, f"u{n}"))) for n in range(3)
     )
     opened(storage).savepoints.create(kept.instant, name="kept")
     completed_at(storage, late.instant, str(int(newest.completion_time) + 1))
-    assert opened(storage).scan(as_of="kept").count() == 3
-    archive(storage, [late.instant])
+    before = opened(storage).scan(["id", "note"], as_of="kept").to_arrow().to_pylist()
+    archive(storage, [late.instant, newest.instant])
 
-    with pytest.raises(HistoryNotRetainedError, match="completed after this one is archived"):
-        opened(storage).scan(as_of="kept")
+    shown = opened(storage).scan(["id", "note"], as_of="kept").to_arrow().to_pylist()
+
+    assert sorted(map(str, shown)) == sorted(map(str, before))
+    assert {"u1"} == {row["note"] for row in shown} & {"u0", "u1", "u2"}
+
+
+@pytest.mark.parametrize("kind", [TableBuilder(6, "cow"), TableBuilder(6, "mor"), TableBuilder(9, "mor")], ids=str)
+def test_savepoint_shows_its_state_when_all_later_writes_are_archived(kind: TableBuilder) -> None:
+    storage = prepared(kind)
+    kept = opened(storage).upsert(rows((1, "oslo", 10, "kept"))).instant
+    for number in range(2):
+        opened(storage, **NO_CLEAN).upsert(rows((30 + number, "rome", 1, ""), (1, "oslo", 20 + number, "later")))
+    opened(storage).savepoints.create(kept, name="kept")
+    before = opened(storage).scan(["id", "note"], as_of="kept").to_arrow().to_pylist()
+    updated(storage, 9, **NO_CLEAN, **KEEP)
+    opened(storage).services.archive(hudi_options={**KEEP, "hoodie.archive.beyond.savepoint": "true"})
+    assert kept < min(set(commits(storage)) - {kept})
+
+    scan = opened(storage).scan
+    if kind.version == 6 and kind.is_merge_on_read:
+        with pytest.raises(HistoryNotRetainedError, match="can no longer be told"):
+            scan(as_of="kept")
+        return
+    assert sorted(map(str, scan(["id", "note"], as_of="kept").to_arrow().to_pylist())) == sorted(map(str, before))
 
 
 def test_savepoint_of_an_empty_table_and_of_an_archived_write_are_refused():

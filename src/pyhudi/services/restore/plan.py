@@ -90,11 +90,11 @@ def _place(instant: Instant) -> tuple[bool, str]:
 def _check_not_archived(table: TableState, target: Instant) -> None:
     """Archived writes cannot be rolled back, also such as began before the target and completed after it."""
     archived = archived_after(table.storage, table.timeline, target)
-    if archived is not None:
+    if archived:
         raise InvalidRequestError(
             "later writes are archived, so that they cannot be rolled back; nothing was changed",
             instant=target.requested_time,
-            archived=archived,
+            archived=min(archived),
         )
 
 
