@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 
 import pyhudi
 from pyhudi.errors import SqlStatementError
@@ -96,3 +96,8 @@ def test_statements_mean_what_they_mean_in_spark_however_they_are_written(kind: 
         with pytest.raises(ParseException):
             sql(statement)
     assert sql("SELECT id, name, place, ts FROM t ORDER BY id") == SCRIPT[-1][1]
+
+
+def test_parameter_without_a_value_is_the_error_of_spark(sql: Any) -> None:
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
+        sql("EXECUTE IMMEDIATE 'SELECT :param'")

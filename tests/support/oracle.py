@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ORACLE_HOME = REPOSITORY / ".oracle"
+SPARK_SCRIPTS = ORACLE_HOME / "jars" / "spark-sql_2.13-4.2.0-tests.jar"
 SERVER = REPOSITORY / "tools" / "oracle" / "server.py"
 
 #: The Hudi release that writes each table version by default.

@@ -1,4 +1,4 @@
-"""Fetch what the oracle needs: Spark 3.5 in an environment of its own, three real Hudi releases, and an HBase.
+"""Fetch what the oracle needs: Spark 3.5 in an environment of its own, JVM Hudi, an HBase, SQL scripts of Spark's.
 
 Everything goes to `.oracle/`; a second run finds it there and is done in a moment. What cannot be had (no Java, no
 Maven, no network) is said loudly, and the tests that need it are skipped aloud: this script fails only when it is
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -24,6 +25,8 @@ RELEASES = ("0.15.0", "1.0.2", "1.2.0")
 BUNDLE = "hudi-spark3.5-bundle_2.12"
 HBASE = "2.6.1"
 """HBase and its Thrift server, for the index of JVM Hudi in HBase."""
+HUDI = {f"org.apache.hudi:{BUNDLE}:{release}": f"{BUNDLE}-{release}.jar" for release in RELEASES}
+SPARK_SCRIPTS = {"org.apache.spark:spark-sql_2.13:4.2.0:jar:tests": "spark-sql_2.13-4.2.0-tests.jar"}
 
 
 class UnavailableError(Exception):
@@ -48,17 +51,16 @@ def make_environment() -> None:
     VENV_STAMP.write_text("\n".join(REQUIREMENTS))
 
 
-def fetch_jar(release: str) -> None:
-    jar = JARS / f"{BUNDLE}-{release}.jar"
+def fetch_jar(artifact: str, name: str) -> None:
+    jar = JARS / name
     if jar.exists() and zipfile.is_zipfile(jar):
         return
-    print(f"oracle: fetching Hudi {release} (80 to 110 MB)", flush=True)
+    print(f"oracle: fetching {name} (50 to 110 MB)", flush=True)
     # Into a folder of its own first: a broken download must not look like a jar.
-    incoming = JARS / f"incoming-{release}"
-    artifact = f"org.apache.hudi:{BUNDLE}:{release}"
+    incoming = JARS / f"incoming-{name}"
     command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={incoming}"]
-    run(command, f"Hudi {release}")
-    (incoming / jar.name).replace(jar)
+    run(command, name)
+    (incoming / name).replace(jar)
     shutil.rmtree(incoming)
 
 
@@ -90,7 +92,8 @@ def check_java() -> None:
 def main() -> None:
     JARS.mkdir(parents=True, exist_ok=True)
     missing: list[str] = []
-    for step in (check_java, make_environment, *(lambda release=r: fetch_jar(release) for r in RELEASES), fetch_hbase):
+    jars = [partial(fetch_jar, artifact, name) for artifact, name in {**HUDI, **SPARK_SCRIPTS}.items()]
+    for step in (check_java, make_environment, *jars, fetch_hbase):
         try:
             step()
         except UnavailableError as error:

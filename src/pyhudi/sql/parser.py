@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import SparkSession
 
 from pyhudi.spark.reads.callbacks import can_be_called
@@ -28,6 +29,7 @@ from pyhudi.sql.text.tokens import is_cut_into_words
 
 _STATE = "org.apache.spark.sql.internal.SessionState"
 _CATALOG = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
+_UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 _SELECT = "SELECT "
 _log = logging.getLogger(__name__)
 
@@ -85,6 +87,16 @@ def take_parsers() -> None:
             done.undo()
         except (Py4JError, OSError) as error:  # the session has ended
             _log.info("the parser of a session was not put back: %s", error)
+
+
+def as_spark_raises(error: Exception) -> Exception:
+    """An error of Spark that our parser let through, as Spark's own parser raises it; any other error as it is.
+
+    Java wraps what a method of an interface does not declare, and `ParserInterface` declares syntax errors alone.
+    """
+    if not isinstance(error, Py4JJavaError) or error.java_exception.getClass().getName() != _UNDECLARED:
+        return error
+    return convert_exception(error.java_exception.getUndeclaredThrowable())
 
 
 def _field(spark: SparkSession, class_name: str, name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.spark.enable import Original
+from pyhudi.spark.settings import is_connect
 from pyhudi.sql.arguments import bound, with_frames
 from pyhudi.sql.dispatch import may_be_ours, statement_of
 from pyhudi.sql.functions.table_functions import calls_functions, with_table_functions
@@ -19,7 +20,7 @@ from pyhudi.sql.text.tokens import is_cut_into_words
 def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], original: Original) -> Any:
     """What `spark.sql(text, args, **frames)` gives; `original` is the method of Spark."""
     if passes(text) or not is_cut_into_words(text):
-        return original(spark, text, args, **frames)
+        return _by_spark(original, spark, text, args, frames)
     rows = _run_if_ours(spark, text, args, frames)
     if rows is not None:
         return rows
@@ -30,9 +31,23 @@ def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], or
     found = with_hudi_tables(spark, text, frames)
     if found is None:
         with passing(text):
-            return original(spark, text, args, **frames)
+            return _by_spark(original, spark, text, args, frames)
     with passing(found.text):
-        return original(spark, found.text, args, **{**frames, **found.frames})
+        return _by_spark(original, spark, found.text, args, {**frames, **found.frames})
+
+
+def _by_spark(original: Original, spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any]) -> Any:
+    try:
+        return original(spark, text, args, **frames)
+    except Exception as error:
+        if is_connect(spark):
+            raise
+        from pyhudi.sql.parser import as_spark_raises  # noqa: PLC0415 - py4j is not everywhere
+
+        told = as_spark_raises(error)
+        if told is error:
+            raise
+        raise told from None
 
 
 def _run_if_ours(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any]) -> DataFrame | None:
