@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -93,7 +94,8 @@ def main() -> None:
     JARS.mkdir(parents=True, exist_ok=True)
     missing: list[str] = []
     jars = [partial(fetch_jar, artifact, name) for artifact, name in {**HUDI, **SPARK_SCRIPTS}.items()]
-    for step in (check_java, make_environment, *jars, fetch_hbase):
+    steps: list[Callable[[], None]] = [check_java, make_environment, *jars, fetch_hbase]
+    for step in steps:
         try:
             step()
         except UnavailableError as error:

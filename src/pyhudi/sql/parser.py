@@ -96,7 +96,8 @@ def as_spark_raises(error: Exception) -> Exception:
     """
     if not isinstance(error, Py4JJavaError) or error.java_exception.getClass().getName() != _UNDECLARED:
         return error
-    return convert_exception(error.java_exception.getUndeclaredThrowable())
+    told: Exception = convert_exception(error.java_exception.getUndeclaredThrowable())
+    return told
 
 
 def _field(spark: SparkSession, class_name: str, name: str) -> Any:
