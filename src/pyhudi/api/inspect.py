@@ -104,12 +104,12 @@ class Inspect:
         return pa.Table.from_pylist(rows, schema=_HISTORY_SCHEMA)
 
     def last_write(self) -> WriteResult | None:
-        """What the newest completed write of the active timeline did; None for a table without any. Cost: one read."""
-        writes = self._handle.state.timeline.completed_writes
-        if not writes:
+        """What the write did that completed last; None for a table without any. Cost: one read."""
+        write = max(self._handle.state.timeline.completed_writes, key=position_of, default=None)
+        if write is None:
             return None
-        metadata = load_commit_metadata(self._handle.state.storage, writes[-1], self._handle.state.version)
-        return result_of(metadata, writes[-1].requested_time, position_of(writes[-1]), 0.0)
+        metadata = load_commit_metadata(self._handle.state.storage, write, self._handle.state.version)
+        return result_of(metadata, write.requested_time, position_of(write), 0.0)
 
     def position(self) -> str | None:
         """How far the table object sees: the `end` of `changes` now, and the `begin` of the next; None without a write.

@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
+from tests.support.cleaning import completed_at
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 import pyhudi
@@ -105,6 +106,19 @@ def test_planning_a_compaction_writes_nothing() -> None:
         "list_recursive",
     }
     assert services.pending().num_rows == 0
+
+
+def test_last_write_is_the_one_that_completed_last() -> None:
+    storage = MemoryStorage()
+    new_table(storage)
+    first, second = (open_table(storage).insert(rows((n, "oslo", 1, "a"))) for n in (1, 2))
+    completed_at(storage, first.instant, str(int(second.completion_time) + 1))
+
+    newest = open_table(storage).inspect.last_write()
+
+    assert newest is not None
+    assert newest.instant == first.instant
+    assert newest.completion_time == open_table(storage).inspect.position()
 
 
 def test_results_of_a_recovery_are_public_types() -> None:

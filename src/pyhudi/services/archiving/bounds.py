@@ -87,6 +87,10 @@ def _holders(
     because = "" if pending is None else f"; an action is pending since {pending}"
     found = [
         (newest, f"it is not older than the newest {options.min_commits} commits"),
+        (
+            max(completed, key=position_of).requested_time,
+            "the write {} completed last: readers go on from its completion",
+        ),
         (pending, "an action is pending since {}, or wrote beside one that is"),
         (min(kept, default=None), "the write {} has a savepoint"),
         (_completed_after_savepoint(timeline, kept), "the write {} completed after one that has a savepoint"),

@@ -184,6 +184,23 @@ def test_write_that_completed_after_a_savepoint_is_not_archived_though_it_began_
     assert beyond or why == f"the write {late} completed after one that has a savepoint"
 
 
+def test_write_that_began_long_ago_and_completed_last_is_not_archived_before_the_next_one() -> None:
+    """Whoever pulls changes goes on from the newest completion that it sees, and would be given that write again."""
+    storage = prepared(TableBuilder(9, "cow"))
+    late = updated(storage, 1, **KEEP)[0].instant
+    seen = updated(storage, 9, **KEEP)[-1].completion_time
+    completed_at(storage, late, str(int(seen) + 1))
+
+    opened(storage).services.archive(hudi_options=KEEP)
+
+    table = opened(storage)
+    assert late in commits(storage)
+    assert table.changes(table.inspect.position()).count() == 0
+    updated(storage, 1, **KEEP)
+    opened(storage).services.archive(hudi_options=KEEP)
+    assert late not in commits(storage)
+
+
 @EVERY_KIND
 def test_table_that_retains_more_commits_than_archiving_keeps_is_cleaned_and_archived(kind: TableBuilder) -> None:
     """If archiving took the commits that a clean has to count, none would ever come, and the table would only grow."""
