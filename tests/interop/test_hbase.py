@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -72,9 +73,18 @@ def ours(hbase: HBase, name: str, **more: str) -> dict[str, str]:  # noqa: F811
     }
 
 
-@pytest.mark.parametrize("moves", [False, True], ids=["stays", "moves"])
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("version", [8, 6])
+@pytest.mark.parametrize(
+    ("version", "kind", "moves"),
+    [
+        (8, "cow", False),
+        (6, "mor", True),
+        *(
+            pytest.param(version, kind, moves, marks=pytest.mark.thorough)
+            for version, kind, moves in itertools.product((8, 6), ("cow", "mor"), (False, True))
+            if (version, kind, moves) not in ((8, "cow", False), (6, "mor", True))
+        ),
+    ],
+)
 def test_jvm_hudi_and_pyhudi_in_turn_find_each_others_keys(
     version: int,
     kind: str,
@@ -260,6 +270,7 @@ def test_connection_that_the_server_closed_is_made_again(hbase: HBase) -> None: 
     assert call(server, lambda connection: connection.tables())
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_suites_of_all_indexes_and_stores_pass_over_hbase(hbase: HBase) -> None:  # noqa: F811
     files = ("unit/index/test_conformance.py", "unit/index/test_key_stores.py", "spark/test_indexes_on_spark.py")

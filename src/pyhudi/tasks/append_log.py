@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY, with_meta_columns
+from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.exchange import Segment, read_segment, read_segments
 from pyhudi.io.log.records import delete_mask
 from pyhudi.merge.control_columns import FRESH
@@ -94,16 +94,16 @@ def _staying(batches: Iterator[pa.RecordBatch], task: AppendTask) -> Iterator[pa
 
 
 def _delete_columns(batch: pa.RecordBatch, task: AppendTask) -> list[str]:
-    """Key, partition path and ordering values of the deletes; a delete by key has no ordering values."""
+    """Key and ordering values of the deletes; a delete by key has no ordering values."""
     ordering = [name for name in task.target.rules.ordering_fields if name in batch.schema.names]
-    return [RECORD_KEY, PARTITION_PATH, DELETE, *ordering]
+    return [RECORD_KEY, DELETE, *ordering]
 
 
 def _forget_before(writer: LogWriter, live: pa.RecordBatch) -> None:
     """A row after a delete of its record in the same batch starts a new record: the delete is written first."""
     if FRESH in live.schema.names:
         fresh = live.filter(live.column(FRESH))
-        writer.write_deletes(fresh.column(RECORD_KEY), fresh.column(PARTITION_PATH), [], counted=False)
+        writer.write_deletes(fresh.column(RECORD_KEY), [], counted=False)
 
 
 def _write_deletes(writer: LogWriter, batches: list[pa.RecordBatch], task: AppendTask) -> None:
@@ -118,7 +118,7 @@ def _write_deletes(writer: LogWriter, batches: list[pa.RecordBatch], task: Appen
         for start in range(0, rows.num_rows, DELETES_PER_BLOCK):
             part = rows.slice(start, DELETES_PER_BLOCK)
             ordering = [part.column(name) for name in ordering_fields]
-            writer.write_deletes(part.column(RECORD_KEY), part.column(PARTITION_PATH), ordering)
+            writer.write_deletes(part.column(RECORD_KEY), ordering)
 
 
 def _write_rows(writer: LogWriter, pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> None:

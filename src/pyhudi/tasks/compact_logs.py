@@ -19,7 +19,7 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.log.blocks import BlockHeader
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.pieces import cuts
-from pyhudi.format.schema.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from pyhudi.format.schema.meta_columns import FILE_NAME, RECORD_KEY
 from pyhudi.io.log.changes import LogChanges, merge_logs
 from pyhudi.io.log.records import read_log_versions
 from pyhudi.io.log.scan import scan_blocks
@@ -129,7 +129,7 @@ def _write_deletes(
     writer: LogWriter, rows: pa.RecordBatch, ordering_fields: list[str], *, counted: bool = True
 ) -> None:
     ordering = [rows.column(name) for name in ordering_fields]
-    writer.write_deletes(rows.column(RECORD_KEY), rows.column(PARTITION_PATH), ordering, counted=counted)
+    writer.write_deletes(rows.column(RECORD_KEY), ordering, counted=counted)
 
 
 def _stored(rows: pa.RecordBatch, task: CompactLogsTask) -> pa.RecordBatch:

@@ -180,15 +180,17 @@ class LogWriter:
         self._rows += rows.num_rows
         self._ranges.add(rows)
 
-    def write_deletes(
-        self, record_keys: pa.Array, partition_paths: pa.Array, ordering: Sequence[pa.Array], *, counted: bool = True
-    ) -> None:
-        """Write one delete block. Without `ordering` columns the deletes go by commit time."""
+    def write_deletes(self, record_keys: pa.Array, ordering: Sequence[pa.Array], *, counted: bool = True) -> None:
+        """Write one delete block. Without `ordering` columns the deletes go by commit time.
+
+        They have the partition path of the file group, also where the row that deletes the record has another one:
+        the compaction of JVM Hudi 0.15 fails at records of other partitions.
+        """
         if len(record_keys) == 0:
             return
         content = encode_delete_block(
             record_keys,
-            partition_paths,
+            pa.repeat(self._to.partition_path, len(record_keys)),
             ordering,
             array_wrapper_allowed=self._logs.wraps_arrays,
             dates_as_ints=not self._logs.wraps_dates,

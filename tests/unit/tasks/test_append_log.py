@@ -262,6 +262,23 @@ def test_a_delete_by_key_has_no_ordering_values_and_wins_whatever_is_stored() ->
     audit(storage)
 
 
+@every_version
+@pytest.mark.parametrize("deletes", [False, True], ids=["move", "delete"])
+def test_deletes_by_rows_of_another_partition_have_the_partition_path_of_the_group(version: int, deletes: bool) -> None:
+    storage = filled(version)
+    table = open_table(storage, **MOR, **{"hoodie.index.type": "GLOBAL_SIMPLE"})
+
+    batch = rows((1, "rome", 9, "b"))
+    table.delete(batch) if deletes else table.upsert(batch)
+
+    path = next(one for one in log_files(storage) if one.startswith("city=oslo"))
+    with open_log(storage, path) as reader:
+        (block,) = [one for one in reader.blocks() if one.kind is BlockType.DELETE]
+        found = decode_delete_block(reader.content(block), [pa.int64()], path=path, offset=block.content_offset)
+    assert found.partition_paths.to_pylist() == ["city=oslo"]
+    audit(storage)
+
+
 def flagged(*values: tuple[int, int, bool]) -> pa.Table:
     """Rows (id, ts, whether it deletes) of oslo."""
     found = [{"id": n, "city": "oslo", "ts": ts, "note": "x", "_hoodie_is_deleted": gone} for n, ts, gone in values]
