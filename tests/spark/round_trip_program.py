@@ -116,6 +116,14 @@ def statements(spark: Any, folder: str) -> dict[str, Any]:
     more.writeTo("made").using("hudi").tableProperty("primaryKey", "id").create()
     more.selectExpr("id + 1 AS id", "city", "fare").writeTo("made").append()
     spark.table("dear").writeTo("made").overwritePartitions()
+    spark.sql("CREATE TABLE few USING hudi TBLPROPERTIES (primaryKey = 'id') AS SELECT id, 0D AS fare FROM range(5)")
+    for statement in (
+        "DELETE FROM few WHERE id IN (SELECT id FROM fares WHERE id < 3)",
+        "UPDATE few f SET fare = (SELECT max(fare) FROM few) + 1 WHERE EXISTS (SELECT 1 FROM fares WHERE id = f.id)",
+        """MERGE INTO few USING (SELECT 4L id) s ON few.id = s.id
+            WHEN MATCHED AND NOT EXISTS (SELECT 1 FROM fares WHERE id = s.id) THEN UPDATE SET fare = -1""",
+    ):
+        spark.sql(statement)
     refused = None
     try:
         spark.sql("UPDATE fares SET faree = 1")
@@ -132,6 +140,7 @@ def statements(spark: Any, folder: str) -> dict[str, Any]:
         "changes": sorted(row.op for row in changes),
         "commits": len(spark.sql("CALL show_commits(table => 'fares')").collect()),
         "made": [row.id for row in spark.sql("SELECT default.made.id FROM default.made ORDER BY id").collect()],
+        "changed by queries": [list(row) for row in spark.sql("SELECT id, fare FROM few ORDER BY id").collect()],
         "refused": refused,
         "refused views": views,
     }

@@ -25,4 +25,4 @@ def test_stream_that_is_killed_and_started_again_has_every_row_once(spark: Any, 
         end=lambda folder, options: stream_program.follow(spark, folder, options, once=True),
     )
     assert happened.problems == ()
-    assert happened.commits >= 3
+    assert happened.commits >= (3 if stream_program.limits() else 1)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as sql
 from tests.support.spark import trip_options
 from tests.support.tables import plan_of as scan_plan_of
 
@@ -24,6 +25,11 @@ TRIPS = "uuid string, city string, fare double, ts long"
 FIRST = [("a", "oslo", 1.0, 1), ("b", "oslo", 2.0, 1), ("c", "rome", 3.0, 1), ("d", "bern", 4.0, 1)]
 NOW = [("a", "oslo", 10.0, 2), ("c", "rome", 30.0, 2), ("d", "bern", 4.0, 1)]
 MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+
+
+HAS_FUNCTIONS = hasattr(sql, "arrow_udf")
+"""Whether PySpark has functions over Arrow (4.1). Without them a task reads slices whose logs Spark cannot open."""
+OF_LOGS_IN_AVRO = "ArrowEvalPython" if HAS_FUNCTIONS else "MapInArrow"
 
 
 def write(spark: Any, path: Path, rows: list[tuple[Any, ...]], **more: str) -> None:
@@ -162,6 +168,7 @@ def test_slices_without_logs_are_left_to_the_reader_of_spark(spark: Any, table: 
 
 
 @pytest.mark.usefixtures("without_archives")
+@pytest.mark.skipif(not HAS_FUNCTIONS, reason="PySpark 4.0 has no functions over Arrow: tasks read whole slices")
 def test_of_logs_that_spark_cannot_open_only_the_columns_that_a_query_needs_are_read(spark: Any, table: Path) -> None:
     frame = load(spark, table)
 
@@ -191,7 +198,7 @@ def test_a_log_in_avro_and_one_in_parquet_are_read_each_in_its_way(spark: Any, t
     frame = load(spark, path)
 
     assert trips(frame) == sorted([NOW[0], FIRST[1], NOW[1], FIRST[3]])
-    assert "ArrowEvalPython" in plan_of(frame)
+    assert OF_LOGS_IN_AVRO in plan_of(frame)
     assert sum(name.startswith("har:") for name in frame.inputFiles()) == 1
 
 
@@ -279,7 +286,7 @@ def test_many_logs_are_not_looked_into_by_the_driver(spark: Any, table: Path, mo
 
     frame = load(spark, table)
 
-    assert "ArrowEvalPython" in plan_of(frame)
+    assert OF_LOGS_IN_AVRO in plan_of(frame)
     assert trips(frame) == NOW
 
 

@@ -18,6 +18,7 @@ STATEMENTS = {
     "made": [3, 9],
     "changes": ["d"] * 2 + ["i"] * 11 + ["u"],
     "commits": 5,
+    "changed by queries": [[0, 0.0], [3, 1.0], [4, -1.0]],
     "refused": "at 18",
     "refused views": True,
 }

@@ -26,6 +26,9 @@ STATEMENTS = {
     "on t.id = s.id and t.city = s.city when matched then update set *": [11.0, 21.0],
     "with doubled as (select id, beside(fare) * 2 as fare from trips) merge into trips t using doubled s "
     "on t.id = s.id when matched then update set fare = s.fare": [20.0, 40.0],
+    "insert overwrite trips select id, beside(fare) + 1 as fare, city from seen": [11.0, 21.0],
+    "merge into trips t using (select id, beside(fare) + 1 as fare, city from stored) s "
+    "on t.id = s.id and t.city = s.city when matched then update set *": [11.0, 21.0],
     "update trips set fare = (select max(beside(fare)) from trips) + 1 where id = 1": [21.0, 20.0],
 }
 
@@ -47,7 +50,8 @@ def path(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
 
     spark.udf.register("beside", beside, DoubleType())
     yield folder
-    spark.sql("DROP TABLE IF EXISTS trips")
+    for one in ("VIEW IF EXISTS seen", "VIEW IF EXISTS stored", "TABLE IF EXISTS trips"):
+        spark.sql(f"DROP {one}")
     spark.conf.unset(RETRIES)
 
 
@@ -55,6 +59,8 @@ def made(spark: SparkSession, folder: Path) -> None:
     table = pyhudi.HudiTable.create(folder, schema=SCHEMA, record_key="id", partition_by="city")
     table.insert(pa.table([[1, 2], ["oslo", "oslo"], [10.0, 5.0]], schema=SCHEMA))
     spark.sql(f"CREATE TABLE trips USING hudi LOCATION '{folder}'")
+    spark.sql("CREATE TEMPORARY VIEW seen AS SELECT * FROM trips")
+    spark.sql("CREATE VIEW stored AS SELECT * FROM trips")
 
 
 def fares(folder: Path) -> list[Any]:
@@ -62,7 +68,9 @@ def fares(folder: Path) -> list[Any]:
     return rows.column("fare").to_pylist()
 
 
-@pytest.mark.parametrize("statement", STATEMENTS, ids=["all rows", "partition", "upsert", "join", "query as value"])
+@pytest.mark.parametrize(
+    "statement", STATEMENTS, ids=["all rows", "partition", "upsert", "join", "view", "stored view", "query as value"]
+)
 def test_rows_of_the_table_itself_that_another_changes_meanwhile_are_read_again(
     spark: SparkSession, path: Path, statement: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,6 +34,7 @@ from pyhudi.write.merge_plan import (
     change_keys,
     check_has_keys,
     check_plan,
+    expressions_of,
     named_columns,
     partial_columns,
     rows_read,
@@ -131,6 +132,8 @@ class Merge:
             rows, is_joined = evaluate(self._handle, job, plan, given)
             without_join = RowsRead.NONE if self._again is None else RowsRead.CHANGED
             read = rows_read(job, plan) if is_joined else without_join
+            if is_joined and not isinstance(engine, LocalEngine) and _has_query(expressions_of(plan)):
+                read = RowsRead.ALL
             asks = asks_whether_stored(plan, keys, is_joined=is_joined)
             return rows, ApplyChanges(WriteOperation.UPSERT, keys, read, partial_columns(job, plan), asks)
 
@@ -212,16 +215,20 @@ def change_rows(
     *,
     call: str,
     target_name: str = TARGET,
+    before: Callable[[], None] | None = None,
 ) -> WriteResult:
     """Update the rows that meet a condition, or delete them if there are no `values`.
 
-    `target_name`: what texts of SQL call the table. Errors and cost: see `RowChanges.update`.
+    `target_name`: what texts of SQL call the table. `before`: is called before each attempt. Errors and cost: see
+    `RowChanges.update`.
     """
     operation = WriteOperation.DELETE if values is None else WriteOperation.UPSERT
     options, config = _request(handle, hudi_options, operation, call=call)
     is_local = isinstance(handle.engine, LocalEngine)
 
     def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
+        if before is not None:
+            before()
         given = None if values is None else assigned(values, job.schema.arrow)
         check_has_keys(job.table.config)
         keys = change_keys(job, given or ())
@@ -233,13 +240,16 @@ def change_rows(
             rows = arrow_changes.changes_of_rows(job, scan.to_batches(), given)
         else:
             rows = _rows_on_spark(handle, job, where, given, target_name)
-        # What a condition or a value asks of other rows cannot be told from its text.
-        texts = (text for text in (where, *(given or {}).values()) if isinstance(text, str))
-        has_query = not is_local and any("select" in text.lower() for text in texts)
+        has_query = not is_local and _has_query((where, *(given or {}).values()))
         read = RowsRead.ALL if has_query else RowsRead.CHANGED
         return rows, ApplyChanges(operation, keys, read, asks_whether_stored=keys.moves)
 
     return _write(handle, changes, config, options, handle.engine)
+
+
+def _has_query(texts: Iterable[Any]) -> bool:
+    """Whether a condition or a value asks other rows. Which rows, cannot be told from its text."""
+    return any("select" in text.lower() for text in texts if isinstance(text, str))
 
 
 def _request(

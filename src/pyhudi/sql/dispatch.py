@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.errors import SqlStatementError
 from pyhudi.sql.catalog.names import Names, NotHudi
+from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.statements import (
     alter_table,
     cache,
@@ -99,6 +101,8 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
     is_explained = cursor.accept(_EXPLAIN)
     if is_explained:
         any(cursor.accept(mode) for mode in _EXPLAIN_MODES)
+        if cursor.accept("EXECUTE", "IMMEDIATE"):
+            return _explained_text(spark, cursor)
     first = cursor.position
     for verb in VERBS:
         cursor.position = first
@@ -114,3 +118,13 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
             raise
         return Explained(statement) if is_explained else statement
     return None
+
+
+def _explained_text(spark: SparkSession, cursor: Cursor) -> Statement | None:
+    """The statement in the text of `EXPLAIN EXECUTE IMMEDIATE text`, which Spark would give to the parser: to run."""
+    try:
+        [[text]] = plain_sql(spark, f"SELECT {cursor.until('INTO', 'USING')}").collect()
+    except PySparkException:  # Spark says what is wrong with it
+        return None
+    statement = statement_of(spark, text) if isinstance(text, str) else None
+    return statement if statement is None or isinstance(statement, Explained) else Explained(statement)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -29,6 +30,7 @@ from pyhudi.sql.functions.jvm_functions import register
 from pyhudi.sql.rewriting import Read, makes_view, rewritten
 from pyhudi.sql.text.quoting import literal
 from pyhudi.sql.text.tokens import Name
+from pyhudi.storage.open import open_storage
 
 _FUNCTION = "pyhudi_table"
 _AS_OF = "as.of.instant"
@@ -37,6 +39,7 @@ _numbers = itertools.count(1)
 _plans: OrderedDict[tuple[str, str | None, tuple[str, ...]], ScanPlan] = OrderedDict()
 _lock = Lock()
 _registered: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
+_watching: list[set[str]] = []
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,31 @@ class Rewritten:
 
     text: str
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
+
+
+@contextmanager
+def tables_read_now() -> Iterator[set[str]]:
+    """The URIs of the tables that queries read in their newest state during the block, by names or through views.
+
+    The set grows during the block. Tables that other threads read meanwhile are among them: the JVM asks for tables in
+    any thread.
+    """
+    found: set[str] = set()
+    with _lock:
+        _watching.append(found)
+    try:
+        yield found
+    finally:
+        with _lock:
+            _watching[:] = [one for one in _watching if one is not found]
+
+
+def _note(spark: SparkSession, table: NamedTable, as_of: str | None) -> None:
+    if as_of is None and _watching:
+        uri = open_storage(table.location, table.options(spark)).uri
+        with _lock:
+            for found in _watching:
+                found.add(uri)
 
 
 def with_hudi_tables(spark: SparkSession, text: str, frames: Mapping[str, Any]) -> Rewritten | None:
@@ -60,6 +88,7 @@ def with_hudi_tables(spark: SparkSession, text: str, frames: Mapping[str, Any]) 
     statement = None if makes_view(text) else str(next(_numbers))
 
     def call(read: Read) -> str:
+        _note(spark, read.table, read.as_of)
         if not _can_register(spark):
             raise _NoCallback
         if statement is not None:
@@ -84,6 +113,7 @@ def _for_connect(spark: SparkSession, text: str, frames: Mapping[str, Any]) -> R
     known: dict[tuple[Any, ...], str] = {}
 
     def frame(read: Read) -> str:
+        _note(spark, read.table, read.as_of)
         key = (_address(read.table), read.as_of)
         if key not in known:
             known[key] = f"pyhudi_{len(known)}"
@@ -136,6 +166,7 @@ def _address(table: NamedTable) -> tuple[str, ...]:
 
 def _rows_of_call(spark: SparkSession, statement: str | None, as_of: str | None, *address: str) -> DataFrame:
     table = Names(spark).table(Name(address, 0, 0))
+    _note(spark, table, as_of)
     if statement is None:
         return table_rows(spark, table, as_of)
     return scan_frame(spark, _planned(spark, table, as_of, statement))

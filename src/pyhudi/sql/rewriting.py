@@ -17,7 +17,6 @@ from pyhudi.sql.text.qualified import qualifiers
 from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.relations import Relation, relations_of
 from pyhudi.sql.text.tokens import Cursor
-from pyhudi.storage.open import open_storage
 from pyhudi.table.instant_times import table_zone
 
 _MAY_READ = re.compile(r"\b(?:FROM|USING|TABLE)\b", re.IGNORECASE)
@@ -84,13 +83,6 @@ def _changed(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
         pieces += [text[done:start], written]
         done = end
     return "".join([*pieces, text[done:]])
-
-
-def reads_now(spark: SparkSession, text: str, uri: str) -> bool:
-    """Whether a statement reads the newest state of the Hudi table with this URI by a name, not through a view."""
-    names = Names(spark)
-    found = (names.find(each.name) for each in relations_of(text) if each.moment is None)
-    return any(one is not None and open_storage(one.location, one.options(spark)).uri == uri for one in found)
 
 
 def makes_view(text: str) -> bool:

@@ -277,6 +277,13 @@ def asks_whether_stored(plan: MergePlan, keys: ChangeKeys, *, is_joined: bool) -
     return kinds != [Update, Insert] or len(plan.clauses) != len(kinds)
 
 
+def expressions_of(plan: MergePlan) -> tuple[Any, ...]:
+    """The conditions and values of a merge."""
+    clauses: tuple[Clause, ...] = (*plan.matched, *plan.not_matched, *plan.not_matched_by_source)
+    values = (value for each in clauses if not isinstance(each, Delete) for value in (each.values or {}).values())
+    return (plan.on, *(each.condition for each in clauses), *values)
+
+
 def rows_read(job: WriteJob, plan: MergePlan) -> RowsRead:
     """The rows of the table on which the changes of a joined merge depend."""
     if not plan.not_matched:

@@ -9,9 +9,11 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.spark.reads.callbacks import can_be_called
+from pyhudi.spark.reads.jvm_objects import Jvm
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions.ExpressionInfo"
 _IDENTIFIER = "org.apache.spark.sql.catalyst.FunctionIdentifier"
+_REGISTRIES = "org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry"
 
 TableFunction: TypeAlias = Callable[..., DataFrame]
 """Gets the session and the values of the arguments: texts, or None for NULL."""
@@ -20,7 +22,8 @@ TableFunction: TypeAlias = Callable[..., DataFrame]
 def register(spark: SparkSession, name: str, function: TableFunction) -> bool:
     """Give a session a table-valued function. False where the JVM cannot call this process.
 
-    A second registration of a name replaces the first.
+    A second registration of a name replaces the first. Before Spark 4.3 the function is also put among Spark's own
+    ones, which all sessions of the JVM share: a stored view finds no others.
     """
     if not can_be_called(spark):
         return False
@@ -30,7 +33,9 @@ def register(spark: SparkSession, name: str, function: TableFunction) -> bool:
     description = getattr(jvm, _EXPRESSIONS)("pyhudi", name)
     some = jvm.scala.Option.apply
     try:  # older releases would take the three parts, too, and not find the function by them
-        registry.registerFunction(getattr(jvm, _IDENTIFIER)(name), description, builder)
+        identifier = getattr(jvm, _IDENTIFIER)(name)
+        registry.registerFunction(identifier, description, builder)
+        Jvm(spark).single(_REGISTRIES).builtin().registerFunction(identifier, description, builder)
     except Py4JError:  # from Spark 4.3 on, names of functions have three parts
         registry.registerFunction(
             getattr(jvm, _IDENTIFIER)(name, some("builtin"), some("system")), description, builder

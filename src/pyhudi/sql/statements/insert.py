@@ -18,7 +18,7 @@ from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.columns import own_name, with_last
 from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
 from pyhudi.sql.catalog.partitions import Spec, pattern_of_spec
-from pyhudi.sql.rewriting import reads_now
+from pyhudi.sql.reads import tables_read_now
 from pyhudi.sql.statements.assignment import assigned, by_name_or_place, by_place, check_count, numbered
 from pyhudi.sql.statements.new_values import with_nulls
 from pyhudi.sql.statements.overwrites import insertion_into, insertion_overwrite
@@ -55,9 +55,10 @@ class Insert(Clauses):
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Write the rows in one commit."""
-        rows = spark.sql(self.query)
+        with tables_read_now() as read:
+            rows = spark.sql(self.query)
         table = self.table.open(spark)
-        replaces_own = self.overwrite and reads_now(spark, self.query, table.handle.state.storage.uri)
+        replaces_own = self.overwrite and table.handle.state.storage.uri in read
         insert_rows(table, rows, self, again=(lambda: spark.sql(self.query)) if replaces_own else None)
         return no_rows(spark)
 

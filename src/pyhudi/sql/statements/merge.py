@@ -14,11 +14,12 @@ from pyspark.sql.types import StructType
 from pyhudi.api.row_changes import Merge
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import NamedTable, Names
-from pyhudi.sql.rewriting import reads_now
+from pyhudi.sql.reads import tables_read_now
 from pyhudi.sql.statements.definitions import Scope
 from pyhudi.sql.statements.expressions import expression, pointing
 from pyhudi.sql.statements.new_values import Assignment, assignments, new_value, values_of
 from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.statements.queries import Queries, queries_in
 from pyhudi.sql.statements.update import alias_of
 from pyhudi.sql.text.qualified import FullNames
 from pyhudi.sql.text.tokens import Cursor, Slice
@@ -55,17 +56,28 @@ class MergeInto:
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Run the merge, in one commit."""
+        with queries_in(spark) as queries:
+            clauses = tuple(_changed(when, queries.of, queries.of_values) for when in self.clauses)
+            replace(self, on=queries.of(self.on), clauses=clauses)._run(spark, queries)
+        return no_rows(spark)
+
+    def _run(self, spark: SparkSession, queries: Queries) -> None:
         table = self.table.open(spark)
-        with pointing(self.text, (), [(self.relation, lambda text: self._selected(spark, text).schema)]):
+        resolve = [(self.relation, lambda text: self._selected(spark, text).schema)]
+        with tables_read_now() as read, pointing(self.text, (), resolve):
             rows = self._selected(spark, self.relation.text)
         names = [(each.column.parts[-1], each.column.start) for when in self.clauses for each in when.assigned or ()]
         schema = spark_schema(table.schema)
         nothing = spark.createDataFrame([], schema).alias(self.target)
         with pointing(self.text, names, self._parts(nothing, rows)):
-            reads_own = reads_now(spark, self._query(self.relation.text), table.handle.state.storage.uri)
-            again = (lambda: self._selected(spark, self.relation.text)) if reads_own else None
-            Merge(self._plan(schema), table.handle, rows, again).execute()
-        return no_rows(spark)
+            reads_own = table.handle.state.storage.uri in read
+
+            def again() -> DataFrame:
+                queries.refresh()
+                return self._selected(spark, self.relation.text) if reads_own else rows
+
+            needs_again = reads_own or queries.read_tables
+            Merge(self._plan(schema), table.handle, rows, again if needs_again else None).execute()
 
     def _selected(self, spark: SparkSession, relation: str) -> DataFrame:
         return spark.sql(self._query(relation))
@@ -134,16 +146,17 @@ def parse(cursor: Cursor, names: Names, before: Slice | None = None) -> MergeInt
     on = scope.seen(expression(cursor, "WHEN"))
     clauses = []
     while cursor.accept("WHEN"):
-        clauses.append(_seen(_when(cursor), scope))
+        clauses.append(_changed(_when(cursor), scope.seen, scope.seen_values))
     cursor.end()
     if not clauses:
         cursor.fail("WHEN is expected", known=["WHEN"])
     return MergeInto(cursor.text, table, target or named.parts[-1], relation, source, on, tuple(clauses), before)
 
 
-def _seen(when: When, scope: Scope) -> When:
-    condition = None if when.condition is None else scope.seen(when.condition)
-    return replace(when, condition=condition, assigned=scope.seen_values(when.assigned))
+def _changed(when: When, change: Callable[[Slice], Slice], change_values: Callable[[Any], Any]) -> When:
+    """The same with changed expressions."""
+    condition = None if when.condition is None else change(when.condition)
+    return replace(when, condition=condition, assigned=change_values(when.assigned))
 
 
 def _relation(cursor: Cursor, names: Names) -> tuple[Slice, str, FullNames]:

@@ -14,6 +14,7 @@ from pyhudi.sql.statements.definitions import Scope
 from pyhudi.sql.statements.expressions import expression, pointing
 from pyhudi.sql.statements.new_values import Assignment, assignments, values_of
 from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.statements.queries import Queries, queries_in
 from pyhudi.sql.text.tokens import Cursor, Slice
 
 
@@ -32,20 +33,27 @@ class Update:
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Change the rows, in one commit."""
+        with queries_in(spark) as queries:
+            self._run(spark, queries)
+        return no_rows(spark)
+
+    def _run(self, spark: SparkSession, queries: Queries) -> None:
         table = self.table.open(spark)
         values, schema = None, spark_schema(table.schema)
-        if self.assigned is not None:
-            values = values_of(self.text, self.assigned, (self.alias, *map(".".join, self.table.full_names)), schema)
+        assigned, where = queries.of_values(self.assigned), None if self.where is None else queries.of(self.where)
+        if assigned is not None:
+            values = values_of(self.text, assigned, (self.alias, *map(".".join, self.table.full_names)), schema)
         nothing = spark.createDataFrame([], schema).alias(self.alias)
-        names = [(each.column.parts[-1], each.column.start) for each in self.assigned or ()]
-        parts = [(each.value, lambda text: nothing.select(sql.expr(text)).schema) for each in self.assigned or ()]
-        if self.where is not None:
-            parts.append((self.where, lambda text: nothing.where(sql.expr(text)).schema))
-        where = None if self.where is None else self.where.text
+        names = [(each.column.parts[-1], each.column.start) for each in assigned or ()]
+        parts = [(each.value, lambda text: nothing.select(sql.expr(text)).schema) for each in assigned or ()]
+        if where is not None:
+            parts.append((where, lambda text: nothing.where(sql.expr(text)).schema))
         verb = "DELETE" if values is None else "UPDATE"
         with pointing(self.text, names, parts):
-            change_rows(table.handle, where, values, None, call=verb, target_name=self.alias)
-        return no_rows(spark)
+            condition = None if where is None else where.text
+            change_rows(
+                table.handle, condition, values, None, call=verb, target_name=self.alias, before=queries.refresh
+            )
 
 
 def parse_update(cursor: Cursor, names: Names, before: Slice | None = None) -> Update:
