@@ -29,6 +29,8 @@ from pyhudi.metadata_table.groups import group_target
 from pyhudi.metadata_table.maintained import kept_partitions
 from pyhudi.metadata_table.partition import MetadataPartition, PlacedPartition, Source
 from pyhudi.metadata_table.undo import undo_delta_commit
+from pyhudi.table.index_definitions import remembering_definitions
+from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline
 
@@ -53,9 +55,12 @@ def apply_change(
     happens where the table has no metadata table. `ahead`: what `write_ahead` gave.
 
     Raises `LockLostError` where the lock is gone, and `StorageError`: then the action must not complete. Cost: one
-    listing and four puts; one more listing and one put for each further partition, and in table version 6 a listing for
-    `files`, too.
+    listing, a read of the definitions of indexes, and four puts; one more listing and one put for each further
+    partition, and in table version 6 a listing for `files`, too.
     """
+    if not has_metadata_table(table):
+        return ""
+    table = remembering_definitions(table)
     partitions = kept_partitions(table)
     if not partitions:
         return ""

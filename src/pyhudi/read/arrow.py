@@ -6,6 +6,7 @@ INT96, in which older writers store instants, has no zone and a range of its own
 from __future__ import annotations
 
 import functools
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.divided import parts_of
+from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.in_order import in_order
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
@@ -84,7 +86,7 @@ def _read_files(
         for scan_slice, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
             sources.append(source)
-            fragments.append(_FORMAT.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice)))
+            fragments.append(_FORMAT.make_fragment(source, partition_expression=told_by_folder(plan, scan_slice)))
         wanted = _with_columns_of(late, names, plan.schema)
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
@@ -143,7 +145,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
         assert scan_slice.files.base is not None
         with missing_files_named(), storage.open_input(scan_slice.files.base) as source:
             try:
-                fragment = _FORMAT.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice))
+                fragment = _FORMAT.make_fragment(source, partition_expression=told_by_folder(plan, scan_slice))
                 footer = _footer(fragment, source, scan_slice.files.base)
                 if condition.prunes is None or wide_dictionaries(footer, needed, BATCH_ROWS):
                     return footer.num_row_groups, footer.num_row_groups
@@ -269,11 +271,7 @@ def scan_condition(plan: ScanPlan, where: Where) -> Condition | None:
 
 
 def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
-    """The scan without the files whose partition path rules the condition out. Cost: no request.
-
-    Arrow would take the column's value from the expression, too; but the path is not always the value (a global index
-    that leaves records where they are), and a read returns what is in the file.
-    """
+    """The scan without the files whose partition path rules the condition out. Cost: no request."""
     return _in_matching_partitions(plan, condition_of(where, plan.schema))
 
 
@@ -291,9 +289,10 @@ def _in_matching_partitions(plan: ScanPlan, condition: Condition | None) -> Scan
     return replace(plan, slices=kept)
 
 
-def _left_out_columns(plan: ScanPlan, scan_slice: ScanSlice) -> pc.Expression | None:
-    """The values of the columns that the table's files leave out."""
-    return _guarantee(plan.schema, [pair for pair in scan_slice.partition_values if pair[0] in plan.path_columns])
+def told_by_folder(plan: ScanPlan, scan_slice: ScanSlice) -> pc.Expression | None:
+    """The values that its folder tells of all rows of a slice. Arrow takes them for those of the file."""
+    told = [pc.field(name) == value for name, value in constants_of(plan, scan_slice).items() if value.is_valid]
+    return functools.reduce(operator.and_, told) if told else None
 
 
 def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> pc.Expression | None:

@@ -71,7 +71,8 @@ def skip_by_expressions(metadata: BelievedMetadata, plan: ScanPlan, predicate: P
     wanted = [
         (index, one)
         for index, one in indexes_over_expressions(metadata.table, metadata.definitions, plan.schema)
-        if one.name in asked
+        # Of a partition column reads show the value of the folder, and the index knows that of the record.
+        if one.name in asked and one.column not in plan.folder_columns
     ]
     for index, expression in wanted:
         try:

@@ -47,6 +47,8 @@ def skip_by_secondary_indexes(
         return plan, ()
     definitions = metadata.definitions
     indexes = [secondary_index_of(definitions[name]) for name in sorted(names) if name in definitions]
+    # Of a partition column reads show the value of the folder, and the index knows that of the record.
+    indexes = [index for index in indexes if index.column not in plan.folder_columns]
     fit = [(index, texts) for index in indexes if (texts := _texts_of(plan.schema, asked, index)) is not None]
     if not fit:
         return plan, ()

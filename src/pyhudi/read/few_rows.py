@@ -6,7 +6,7 @@ dictionary as its numbers, which is quick.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,8 +24,10 @@ from pyhudi.read.arrow import (
     prune_partitions,
     read_batches,
     scan_condition,
+    told_by_folder,
 )
 from pyhudi.read.conditions import Condition, Where, columns_of
+from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named
 from pyhudi.storage.protocol import Storage
@@ -62,20 +64,21 @@ def _rows_of_file(
     storage: Storage, plan: ScanPlan, one: ScanSlice, schema: pa.Schema, condition: Condition
 ) -> list[pa.Table] | None:
     """The rows of a base file; None for one that is read in another way, as wide or damaged ones are."""
+    constants = constants_of(plan, one)
     asked = columns_of(condition.whole, plan.schema)
-    needed = [*dict.fromkeys([*schema.names, *asked])]
-    if not asked or not schema.names or not {*needed}.isdisjoint(plan.path_columns):
+    needed = [name for name in dict.fromkeys([*schema.names, *asked]) if name not in constants]
+    if not schema.names or {*asked} <= constants.keys():
         return None
     assert one.files.base is not None
     with missing_files_named(), opened_base_file(storage, one.files.base) as (source, parquet):
         stored, footer = parquet.schema_arrow, parquet.metadata
-        is_plain = {*asked} <= {*stored.names} and not has_other_types(stored, plan.schema, needed)
+        is_plain = {*asked} - constants.keys() <= {*stored.names} and not has_other_types(stored, plan.schema, needed)
         if not is_plain or wide_dictionaries(footer, needed, BATCH_ROWS):
             return None
         try:
-            fragment = ds.ParquetFileFormat().make_fragment(source)
+            fragment = ds.ParquetFileFormat().make_fragment(source, partition_expression=told_by_folder(plan, one))
             groups = fragment if condition.prunes is None else fragment.subset(condition.prunes, plan.schema)
-            reader = _Reader(source, parquet, rows_at_once(footer, needed, BATCH_ROWS))
+            reader = _Reader(source, parquet, constants, rows_at_once(footer, needed, BATCH_ROWS))
             rows = [reader.rows(group.id, asked, schema, plan.schema, condition) for group in groups.row_groups]
         except (pa.ArrowException, OSError):
             return None
@@ -83,10 +86,10 @@ def _rows_of_file(
 
 
 class _Reader:
-    """Reads rows of one open file, at most `rows_max` at a time."""
+    """Reads rows of one open file, at most `rows_max` at a time, with `constants` in the place of its columns."""
 
-    def __init__(self, source: Any, parquet: Any, rows_max: int) -> None:
-        self._source, self._parquet, self._rows_max = source, parquet, rows_max
+    def __init__(self, source: Any, parquet: Any, constants: Mapping[str, pa.Scalar], rows_max: int) -> None:
+        self._source, self._parquet, self._constants, self._rows_max = source, parquet, constants, rows_max
 
     def rows(
         self, group: int, asked: Sequence[str], schema: pa.Schema, known: pa.Schema, condition: Condition
@@ -95,15 +98,19 @@ class _Reader:
 
         `known`: the types of all columns of the table.
         """
+        in_file = [name for name in asked if name not in self._constants]
         keys = align(
-            self._parquet.read_row_group(group, columns=asked, use_threads=False),
-            pa.schema([known.field(name).with_nullable(True) for name in asked]),
+            self._parquet.read_row_group(group, columns=in_file, use_threads=False),
+            pa.schema([known.field(name).with_nullable(True) for name in in_file]),
         )
+        for name, value in self._constants.items():
+            keys = keys.append_column(name, pa.repeat(value, keys.num_rows))
         keys = keys.append_column(_PLACE, pa.array(np.arange(keys.num_rows))).filter(condition.whole)
         if not keys.num_rows:
             return None
         places = keys.column(_PLACE).to_numpy()
-        missing = [name for name in schema.names if name not in asked and name in self._parquet.schema_arrow.names]
+        at_hand, stored = {*keys.schema.names}, {*self._parquet.schema_arrow.names}
+        missing = [name for name in schema.names if name not in at_hand and name in stored]
         rows = keys.drop_columns([_PLACE])
         if missing:
             for column in (others := self._rows_at(group, missing, places)).schema:

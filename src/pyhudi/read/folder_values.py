@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.read.file_ranges import FooterRanges
+from pyhudi.read.folder_constants import Value, certain_value
 from pyhudi.read.scan import ScanPlan, ScanSlice
 
 FOOTERS_OF_NULLS_MAX = 16
 """The largest number of files in the folder of nulls and empty texts whose footers are read to tell them apart."""
-_FIRST_DATE = dt.date(1900, 1, 2)
-"""Spark moves older dates of files that old versions of it wrote, to a calendar of today."""
-
-Value = str | int | dt.date | None
 
 
 def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, tuple[Value, ...]]:
@@ -34,7 +29,7 @@ def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, 
         if not all(name in texts for texts in texts_of_slices):
             continue
         texts = [of_slice[name] for of_slice in texts_of_slices]
-        values = {text: _value_of(text, kind) for text in {*texts} if text is not None}
+        values = {text: certain_value(text, kind) for text in {*texts} if text is not None}
         if any(value is None for value in values.values()):
             continue
         nulls = [one for one, text in zip(slices, texts, strict=True) if text is None]
@@ -47,15 +42,6 @@ def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, 
         else:
             found[name] = tuple(None if text is None else values[text] for text in texts)
     return found
-
-
-def _value_of(text: str, kind: pa.DataType) -> Value:
-    """The value that has this text in a partition path; None if that is not certain."""
-    value = typed_value(text, kind)
-    plain: Value = None if value is None else value.as_py()
-    if isinstance(plain, dt.date):
-        return plain if plain.isoformat() == text and plain >= _FIRST_DATE else None
-    return plain if str(plain) == text else None
 
 
 def _told_by_footers(plan: ScanPlan, slices: Sequence[ScanSlice], name: str) -> list[str | None] | None:

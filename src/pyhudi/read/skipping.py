@@ -18,6 +18,7 @@ from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
 from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.conditions import Condition, columns_of
+from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.passed_over import unbelieved, unreadable
 from pyhudi.read.pruning import may_match
 from pyhudi.read.scan import ScanPlan, ScanSlice
@@ -126,7 +127,7 @@ def skip_by_column_stats(
         missing = max(missing, int(np.count_nonzero(places < 0)))
         if name in found:
             bounds = believed_bounds(found[name], plan.schema.field(name).type).take(places)
-            known[name] = bounds.united(groups, len(candidates))
+            known[name] = _as_folders_tell(bounds.united(groups, len(candidates)), name, plan, candidates)
     if missing:
         note = f"{missing} of {len(files)} files have no statistics"
     kept = may_match(condition.prunes, plan.schema, known, len(candidates))
@@ -154,9 +155,15 @@ def skip_by_partition_stats(
         return plan, IndexUse(PARTITION_STATS, note="columns of some files have other names today")
     found = statistics(columns, paths)
     named = [path or "." for path in paths]
+    one_of = {one.partition_path: one for one in plan.slices}
     known = {
-        name: believed_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
-            places_of(found[name], named)
+        name: _as_folders_tell(
+            believed_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
+                places_of(found[name], named)
+            ),
+            name,
+            plan,
+            [one_of[path] for path in paths],
         )
         for name in columns
         if name in found
@@ -175,6 +182,22 @@ def deciding_columns(plan: ScanPlan, condition: Condition, indexed: Sequence[str
     usable = [name for name in asked if name in indexed and name not in plan.path_columns]
     others = [name for name in asked if name not in usable]
     return usable, f"it has no statistics of {', '.join(others)}" if others else None
+
+
+def _as_folders_tell(bounds: ColumnBounds, name: str, plan: ScanPlan, slices: Sequence[ScanSlice]) -> ColumnBounds:
+    """The bounds of a column in slices, of a partition column those of the values that reads show."""
+    if name not in plan.folder_columns:
+        return bounds
+    values = [constants_of(plan, one).get(name) for one in slices]
+    is_told = np.array([value is not None for value in values], np.bool_)
+    told = pa.array([None if value is None else value.as_py() for value in values], plan.schema.field(name).type)
+    return ColumnBounds(
+        pc.if_else(pa.array(is_told), told, bounds.low),
+        pc.if_else(pa.array(is_told), told, bounds.high),
+        bounds.no_nulls | is_told,
+        bounds.only_nulls & ~is_told,
+        bounds.is_empty,
+    )
 
 
 def files_of(slices: Sequence[ScanSlice]) -> tuple[list[str], npt.NDArray[np.int64]]:

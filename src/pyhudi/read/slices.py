@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from pyhudi.errors import HistoryNotRetainedError, NotFoundError
 from pyhudi.format.schema.evolution import align
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.merged import read_merged
+from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.protocol import Storage
 
@@ -25,9 +26,10 @@ def read_slice(
     if not scan_slice.files.logs:
         yield from _base_rows(storage, plan, scan_slice, columns, rows)
         return
+    constants = constants_of(plan, scan_slice)
     with missing_files_named():
         for batch in read_merged(storage, scan_slice.files, plan.merging, _in_files(plan, columns)):
-            yield _with_path_columns(plan, scan_slice, batch, columns)
+            yield _with_constants(constants, batch, columns)
 
 
 def _base_rows(
@@ -36,25 +38,22 @@ def _base_rows(
     """The rows of one slice without logs, with these columns, in batches of bounded bytes, also for wide rows."""
     in_files = _in_files(plan, columns)
     schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
+    constants = constants_of(plan, scan_slice)
     with missing_files_named():
         for batch in read_base_rows(storage, scan_slice.files, schema, rows=rows):
-            yield _with_path_columns(plan, scan_slice, align(batch, schema), columns)
+            yield _with_constants(constants, align(batch, schema), columns)
 
 
 def _in_files(plan: ScanPlan, columns: Sequence[str]) -> list[str]:
     return [name for name in columns if name not in plan.path_columns]
 
 
-def _with_path_columns(
-    plan: ScanPlan, scan_slice: ScanSlice, batch: pa.RecordBatch, columns: Sequence[str]
+def _with_constants(
+    constants: Mapping[str, pa.Scalar], batch: pa.RecordBatch, columns: Sequence[str]
 ) -> pa.RecordBatch:
-    """The batch with the columns that the table's files leave out."""
-    values = dict(scan_slice.partition_values)
+    """The batch with the columns that its folder tells."""
     arrays = [
-        pa.repeat(pa.scalar(values.get(name), pa.string()), batch.num_rows)
-        if name in plan.path_columns
-        else batch.column(name)
-        for name in columns
+        pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name) for name in columns
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 

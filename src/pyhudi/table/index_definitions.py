@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -32,7 +33,12 @@ RECORD_KIND: Final = pa.string()
 
 
 def load_index_definitions(table: TableState) -> dict[str, IndexDefinition]:
-    """The definitions by name; none where the table names no file of them, or it is not there. Cost: one read."""
+    """The definitions by name; none where the table names no file of them, or it is not there.
+
+    Cost: one read, or none for a table that remembers them.
+    """
+    if table.index_definitions is not None:
+        return dict(table.index_definitions)
     path = table.config.values.get(DEFINITIONS_KEY)
     if not path:
         return {}
@@ -43,10 +49,22 @@ def load_index_definitions(table: TableState) -> dict[str, IndexDefinition]:
     return parse_index_definitions(data, path=path)
 
 
+def remembering_definitions(table: TableState) -> TableState:
+    """The table with its definitions, which are not read again.
+
+    For the holder of the table lock, who alone changes them. Cost: one read where the table has definitions.
+    """
+    return replace(table, index_definitions=load_index_definitions(table))
+
+
 def put_index_definitions(table: TableState, definitions: Iterable[IndexDefinition]) -> None:
     """Replace all definitions, under the table lock. Cost: one put; for the first ones an update of the properties."""
     path = table.config.values.get(DEFINITIONS_KEY)
-    table.storage.put(path or DEFINITIONS_PATH, format_index_definitions(definitions))
+    put = {one.name: one for one in definitions}
+    table.storage.put(path or DEFINITIONS_PATH, format_index_definitions(put.values()))
+    if table.index_definitions is not None:
+        table.index_definitions.clear()
+        table.index_definitions.update(put)
     if not path:
         update_properties(table.storage, {DEFINITIONS_KEY: DEFINITIONS_PATH})
 

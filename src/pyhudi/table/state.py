@@ -27,17 +27,22 @@ PROPERTIES_BACKUP_PATH = ".hoodie/hoodie.properties.backup"
 LEFT_MARK = ".left"
 """A file that stands in the timeline folder of a table version that the table has left, while its instants go."""
 
+_NEWEST = "newest writes"
 LOADS_MAX = 3
 """How often a table is loaded whose version changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A loaded table. It never changes: `reload` gives a new value."""
+    """A loaded table. It never changes: `reload` gives a new value.
+
+    `index_definitions`: those that `remembering_definitions` has read; None where each look is to be a new one.
+    """
 
     storage: Storage
     config: TableConfig
     timeline: Timeline
+    index_definitions: dict[str, Any] | None = field(default=None, repr=False, compare=False)
     _loaded: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -48,7 +53,7 @@ class TableState:
     @property
     def newest_writes(self) -> NewestWrites:
         """Facts from the newest completed writes. Cost: see `load_newest_writes`, once for this value."""
-        return self._once("newest writes", lambda: load_newest_writes(self.storage, self.timeline))
+        return self._once(_NEWEST, lambda: load_newest_writes(self.storage, self.timeline))
 
     @property
     def has_hashing_metadata(self) -> bool:
@@ -56,8 +61,15 @@ class TableState:
         return self._once("hashing metadata", lambda: _has_entries(self.storage, HASHING_METADATA_FOLDER))
 
     def reload(self) -> TableState:
-        """The table as it is now, timeline and properties. Cost: one read and one listing."""
-        return load_table(self.storage)
+        """The table as it is now, timeline and properties. Cost: one read and one listing.
+
+        Where the same writes stand, what is known of the newest of them is kept: files of completed writes never
+        change.
+        """
+        now = load_table(self.storage)
+        if _NEWEST in self._loaded and now.timeline.completed_writes == self.timeline.completed_writes:
+            now._loaded[_NEWEST] = self._loaded[_NEWEST]
+        return now
 
     @property
     def lister(self) -> Lister:

@@ -126,7 +126,8 @@ def clean(call: ServiceCall) -> Cleaned | None:
     """
     call = call.reloaded()
     storage, version = call.table.storage, call.table.version
-    for instant in pending_cleans(call.table.timeline):
+    pending = pending_cleans(call.table.timeline)
+    for instant in pending:
         # Two processes that complete one clean would be in each other's way, JVM Hudi's above all.
         if is_running(storage, version, instant, call.settings.heartbeat, call.environment):
             return None
@@ -136,7 +137,7 @@ def clean(call: ServiceCall) -> Cleaned | None:
             # What it was to delete, the new plan names again: cleans begin where the newest completed one ended.
             _log.warning("a planned clean is damaged, and the table is cleaned without it: %s", error)
             _give_up(call, instant)
-    scheduled = _schedule(call.reloaded())
+    scheduled = _schedule(call.reloaded() if pending else call)
     if scheduled is None:
         return None
     instant, plan = scheduled

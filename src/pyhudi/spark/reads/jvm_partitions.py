@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import ArrayType, StructType
 
-from pyhudi.read.folder_values import Value
+from pyhudi.read.folder_constants import Value
 from pyhudi.spark.reads.jvm_objects import FileToRead, Jvm
 
 _CATALYST = "org.apache.spark.sql.catalyst"
