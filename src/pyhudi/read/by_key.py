@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import ConfigError, CorruptDataError, HudiError, NotFoundError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, CorruptDataError, NotFoundError, RecordKeyError, UnsupportedFeatureError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
 from pyhudi.format.keys.generator_types import KeyGeneratorType
@@ -150,17 +150,22 @@ def fixed_keys(table: TableState, schema: pa.Schema, asked: Alternatives | None)
 
 
 def _record_keys(keys: KeyGenerator, schema: pa.Schema, values: Sequence[Sequence[Any]]) -> pa.Array:
+    names = list(keys.record_key_fields)
     rows = list(itertools.product(*values))
-    columns = [
-        pa.array([row[number] for row in rows], schema.field(name).type)
-        for number, name in enumerate(keys.record_key_fields)
-    ]
-    if not rows:
+    columns = [pa.array([row[at] for row in rows], schema.field(name).type) for at, name in enumerate(names)]
+    return _of_possible(keys, pa.RecordBatch.from_arrays(columns, names=names))
+
+
+def _of_possible(keys: KeyGenerator, rows: pa.RecordBatch) -> pa.Array:
+    """The record keys of the rows that can have one: no stored key is empty."""
+    if not rows.num_rows:
         return pa.array([], pa.string())
     try:
-        return keys.record_keys(pa.RecordBatch.from_arrays(columns, names=list(keys.record_key_fields)))
-    except HudiError:  # a value that no stored key can have
-        return pa.array([], pa.string())
+        return keys.record_keys(rows)
+    except RecordKeyError:
+        half = rows.num_rows // 2
+        parts = (rows.slice(0, half), rows.slice(half)) if half else ()
+        return pa.concat_arrays([pa.array([], pa.string()), *(_of_possible(keys, part) for part in parts)])
 
 
 def _keys_of(table: TableState) -> KeyGenerator:

@@ -169,3 +169,32 @@ def test_lookup_in_a_large_log_reads_the_blocks_with_the_keys_alone(
     assert not large
     assert table.refresh().lookup(keys[:1000]).num_rows == 1000
     assert large
+
+
+KINDS_OF_INDEX = {
+    "record": {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"},
+    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"},
+}
+
+
+@pytest.mark.parametrize("index", [*KINDS_OF_INDEX])
+def test_value_that_no_key_can_have_hides_no_other_key_of_the_condition(index: str, tmp_path: Path) -> None:
+    schema = pa.schema([("code", pa.string()), ("n", pa.int64())])
+    options = {"hoodie.parquet.small.file.limit": "0", "hoodie.metadata.enable": "true", **KINDS_OF_INDEX[index]}
+    table = pyhudi.HudiTable.create(tmp_path, schema=schema, record_key="code", hudi_options=options)
+    for n, code in enumerate("abc"):
+        table.refresh().upsert(pa.table({"code": [code], "n": [n]}, schema), hudi_options=options)
+    table = table.refresh()
+
+    def found(where: Any) -> list[int]:
+        return sorted(table.scan(["n"], where=where).to_arrow()["n"].to_pylist())
+
+    assert found([("code", "in", ["", "a"])]) == [0]
+    assert found([("code", "in", ["b", "", "a", "zz"])]) == [0, 1]
+    assert found([("code", "in", [""])]) == []
+    assert sorted(table.lookup(["", "c", "a"])["n"].to_pylist()) == [0, 2]
+
+    source = pa.table({"code": ["", "a", "b"]}, pa.schema([("code", pa.string())]))
+    update = table.merge(source, on=["code"]).when_matched_update(set={"n": pc.add(pc.field("target.n"), 10)})
+    assert update.execute(hudi_options=options).updated == 2
+    assert sorted(table.refresh().scan(["n"]).to_arrow()["n"].to_pylist()) == [2, 10, 11]
