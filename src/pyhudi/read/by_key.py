@@ -144,9 +144,20 @@ def fixed_keys(table: TableState, schema: pa.Schema, asked: Alternatives | None)
         elif any(each is None for each in values) or math.prod(len(each or ()) for each in values) > KEYS_MAX:
             return None
         else:
-            found.append(_record_keys(keys, schema, [each or () for each in values]))
+            fitting = [_fitting(each or (), schema.field(name).type) for name, each in zip(fields, values, strict=True)]
+            found.append(_record_keys(keys, schema, fitting))
     texts = pc.unique(pa.concat_arrays(found))
     return texts if len(texts) <= KEYS_MAX else None
+
+
+def _fitting(values: Sequence[Any], kind: pa.DataType) -> Sequence[Any]:
+    """The values that a column of this type can hold: no row has another one."""
+    try:
+        pa.array(values, kind)
+    except pa.ArrowInvalid:
+        half = len(values) // 2
+        return [*_fitting(values[:half], kind), *_fitting(values[half:], kind)] if half else ()
+    return values
 
 
 def _record_keys(keys: KeyGenerator, schema: pa.Schema, values: Sequence[Sequence[Any]]) -> pa.Array:

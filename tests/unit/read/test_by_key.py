@@ -198,3 +198,14 @@ def test_value_that_no_key_can_have_hides_no_other_key_of_the_condition(index: s
     update = table.merge(source, on=["code"]).when_matched_update(set={"n": pc.add(pc.field("target.n"), 10)})
     assert update.execute(hudi_options=options).updated == 2
     assert sorted(table.refresh().scan(["n"]).to_arrow()["n"].to_pylist()) == [2, 10, 11]
+
+
+def test_number_that_is_too_large_for_a_key_finds_nothing_and_hides_no_other_key(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int32()), ("n", pa.int64())])
+    options = {"hoodie.metadata.enable": "true", **KINDS_OF_INDEX["record"]}
+    table = pyhudi.HudiTable.create(tmp_path, schema=schema, record_key="id", hudi_options=options)
+    table.upsert(pa.table({"id": [1, 2, 3], "n": [1, 2, 3]}, schema), hudi_options=options)
+    table = table.refresh()
+
+    assert table.scan(["n"], where=[("id", "==", 2**31)]).to_arrow().num_rows == 0
+    assert sorted(table.lookup([2**40, 3, 2**31, 1])["n"].to_pylist()) == [1, 3]
