@@ -67,32 +67,66 @@ def published(
     Cost: the record keys that came or went (`changed_rows`), asked of HBase, and a put of each new one; a round of
     tasks before the block, and two after it if records were moved or removed.
     """
-    rows = hudi_rows(options, table)
-    if rows is None:
+    whole = _task(options, table, instant_time, metadata, environment)
+    if whole is None:
         yield
         return
-    change = change_of_commit(instant_time, metadata)
-    source = Source(table, environment, engine)
-    changes = changed_locations(change, source)
-    whole = PublishTask(
-        storage=table.storage.spec,
-        rows=rows,
-        changes=changes,
-        settings=location_settings(change, source),
-        instant_time=instant_time,
-    )
     left = _run(engine, whole)
     yield
-    late = replace(whole, changes=tuple(one for one in changes if one.number in left))
-    try:
+    late = replace(whole, changes=tuple(one for one in whole.changes if one.number in left))
+    with _logged(instant_time):
         if any(left[one.number].moved for one in late.changes):
             _run(engine, replace(late, moves=True))
         if any(left[one.number].removed for one in late.changes):
             _run(engine, replace(late, removes=True))
+
+
+def withdraw(
+    options: IndexOptions,
+    table: TableState,
+    instant_time: str,
+    metadata: CommitMetadata,
+    *,
+    engine: Engine,
+    environment: Environment,
+) -> None:
+    """Delete the rows of file groups that a completed action has dropped. `table`: before it.
+
+    JVM Hudi loses what it writes to a row of such a group. Cost: the key columns of the groups, asked of HBase, and a
+    delete of each row.
+    """
+    with _logged(instant_time):
+        whole = _task(options, table, instant_time, metadata, environment)
+        if whole is not None:
+            _run(engine, replace(whole, removes=True))
+
+
+def _task(
+    options: IndexOptions, table: TableState, instant_time: str, metadata: CommitMetadata, environment: Environment
+) -> PublishTask | None:
+    """What an action changed; None without a table of HBase."""
+    rows = hudi_rows(options, table)
+    if rows is None:
+        return None
+    change, source = change_of_commit(instant_time, metadata), Source(table, environment)
+    return PublishTask(
+        storage=table.storage.spec,
+        rows=rows,
+        changes=changed_locations(change, source),
+        settings=location_settings(change, source),
+        instant_time=instant_time,
+    )
+
+
+@contextmanager
+def _logged(instant_time: str) -> Iterator[None]:
+    """Log an error: the action is completed, and its caller must not take it for failed."""
+    try:
+        yield
     except HudiError as error:
         _log.error(
-            "the write %s is completed, but not all rows of JVM Hudi's index in HBase are changed: %s; the next write "
-            "with hoodie.index.type=HBASE changes them, and JVM Hudi must not write before it",
+            "%s is completed, but not all rows of JVM Hudi's index in HBase are changed: %s; JVM Hudi must not write "
+            "before the next lookup of pyhudi with hoodie.index.hbase.table",
             instant_time,
             error,
         )

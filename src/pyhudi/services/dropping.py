@@ -32,8 +32,9 @@ Choice = Callable[[TableState], Mapping[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A completed drop: its instant, when it became visible, and its metadata."""
+    """A completed drop: the table before it, its instant, when it became visible, and its metadata."""
 
+    base: TableState
     instant: InstantTime
     completion_time: InstantTime
     metadata: CommitMetadata
@@ -85,4 +86,4 @@ def drop_partitions(
         put_rings(table.storage, rings)
         completed = commit(transaction, metadata, base_schema=schema.avro, unique_keys=UniqueKeys.NOWHERE)
     mark_rings(table.storage, rings)
-    return Dropped(transaction.instant_time, completed, metadata)
+    return Dropped(transaction.base, transaction.instant_time, completed, metadata)

@@ -14,6 +14,7 @@ from pyhudi.errors import NotFoundError, WriteConflictError
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, decode_partition_metadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime, parse_instant_time
+from pyhudi.index.published import withdraw
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.dropping import drop_partitions
 from pyhudi.services.due import Due
@@ -145,6 +146,9 @@ def expire_partitions(call: ServiceCall) -> Expired | None:
         return {path: going[path] for path in sorted(going)}
 
     done = drop_partitions(call.table, choose, settings=call.settings, environment=call.environment, extra={})
+    withdraw(
+        call.config.index, done.base, done.instant, done.metadata, engine=call.engine, environment=call.environment
+    )
     return Expired(instant=done.instant, partitions=tuple(chosen))
 
 

@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Collection, Sequence
 
 from pyhudi.errors import InvalidRequestError
+from pyhudi.index.published import withdraw
 from pyhudi.services.dropping import Choice, drop_partitions
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState
@@ -44,6 +45,7 @@ def _dropped(job: WriteJob, choose: Choice) -> WriteResult:
         environment=job.environment,
         extra=job.extra_metadata,
     )
+    withdraw(job.config.index, done.base, done.instant, done.metadata, engine=job.engine, environment=job.environment)
     seconds = job.environment.clock.monotonic() - job.started
     return result_of(done.metadata, done.instant, done.completion_time, seconds)
 

@@ -175,7 +175,8 @@ def call(server: ThriftServer, request: Callable[[Any], T], table: HBaseTable | 
         except Exception as error:  # whatever the client raises
             _forget(server)
             is_broken = isinstance(error, OSError | EOFError) or type(error).__name__ == "TTransportException"
-            if not is_broken or attempt == 2:
+            # A server that did not answer for a minute is not asked a second time.
+            if not is_broken or isinstance(error, TimeoutError) or attempt == 2:
                 raise _typed(error, server, table, is_broken=is_broken) from error
     raise AssertionError  # the second attempt returns or raises
 
@@ -242,9 +243,10 @@ def _message(error: Exception) -> str:
 
 def _no_table(table: HBaseTable) -> ConfigError:
     family = table.family.decode()
+    option = "hoodie.index.hbase.store" if table.family == ENTRIES else "hoodie.index.hbase.table"
     return ConfigError(
         f"HBase has no table {table.name}: create it in HBase's shell with create '{table.name}', '{family}', or name "
-        "another by hoodie.index.hbase.table",
+        f"another by {option}",
         table=table.name,
         server=str(table.server),
     )

@@ -34,6 +34,7 @@ from pyhudi.format.metadata.clustering import ClusteringPlan
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.index.published import published
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.clustering.planned_slices import planned_slices
@@ -182,7 +183,15 @@ def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     stats = [stat for result in results for stat in result]
     put_rings(call.table.storage, resizes)
     metadata = _metadata(schema, plan, stats)
-    commit_clustering(transaction, metadata, run=run.number, heirs=heirs, engine=call.engine)
+    with published(
+        call.config.index,
+        call.table,
+        run.instant.requested_time,
+        metadata,
+        engine=call.engine,
+        environment=call.environment,
+    ):
+        commit_clustering(transaction, metadata, run=run.number, heirs=heirs, engine=call.engine)
     mark_rings(call.table.storage, resizes)
     return Clustered(
         instant=run.instant.requested_time,
