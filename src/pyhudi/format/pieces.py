@@ -100,12 +100,19 @@ def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
     for batch in table.to_batches():
         first, last = np.searchsorted(ordered, [start, start + batch.num_rows])
         if first < last:
-            pieces.append(batch.take(pa.array(ordered[first:last] - start)))
+            pieces.append(_rows_of(batch, ordered[first:last] - start))
         start += batch.num_rows
     taken = one_batch(pa.Table.from_batches(pieces, table.schema))
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return taken if np.array_equal(place, np.arange(len(order))) else taken.take(pa.array(place))
+
+
+def _rows_of(batch: pa.RecordBatch, numbers: Sizes) -> pa.RecordBatch:
+    """Rows by their numbers, in ascending order. A run of rows shares the memory of the batch."""
+    first, count = int(numbers[0]), len(numbers)
+    is_run = np.array_equal(numbers, np.arange(first, first + count))
+    return batch.slice(first, count) if is_run else batch.take(pa.array(numbers))
 
 
 def reordered(table: pa.Table, numbers: Sizes) -> pa.Table:

@@ -112,6 +112,9 @@ class BaseFileWriter:
             return
         if not keys_are_known:
             self._pending_keys.append(batch.column(RECORD_KEY))
+        size = self._pending_bytes + batch.nbytes
+        if size > self._row_group_size and self._pending_bytes >= self._row_group_size // 2:
+            self.flush()
         self._rows += batch.num_rows
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
@@ -212,6 +215,7 @@ def read_batches(
             for batch in bounded_batches(source, parquet, wanted, batch_rows, groups):
                 missing -= batch.num_rows
                 yield batch if instants is None else _retyped(batch, instants)
+                del batch  # before the next one is read: a row may take 100 MB
         except (pa.ArrowException, OSError, ValueError) as error:
             raise _damaged(path, error) from error
         if missing and wanted != []:

@@ -77,6 +77,8 @@ def bounded_batches(
         schema = pa.schema([fields[name] for name in batch.schema.names])
         for piece in in_pieces(batch):
             yield align(piece, schema)
+            del piece
+        del batch
 
 
 def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[tuple[list[Any], int]]:

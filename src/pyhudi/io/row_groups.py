@@ -21,6 +21,9 @@ from pyhudi.io.column_ranges import RangesOfRows
 DICTIONARY_SAMPLE_ROWS = 2_000
 DICTIONARY_DISTINCT_MAX = 0.8
 """Share of distinct values in the sample up to which a column is encoded by a dictionary."""
+WIDE_VALUE_BYTES = 1 << 20
+"""From this average on values are neither put into a dictionary nor into statistics. Arrow gives up a dictionary of
+this size, and leaves such bounds out, but not before it has made several copies of the values."""
 _MAGIC_BYTES = 4
 _SKIP_BYTES = 1 << 20
 _NEGATIVE_ZERO = {
@@ -36,7 +39,7 @@ class RowGroupWriter:
     Two kinds of floating-point values need care. Statistics leave NaN out, so a reader that sorts NaN above all
     numbers, or searches for values other than a number, would skip it: a column chunk with NaN has no statistics. And
     JVM readers look 0.0 up in dictionaries by its bits, which differ from those of -0.0: a column chunk with -0.0 has
-    no dictionary.
+    no dictionary. Chunks of wide values have neither.
     """
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, *, codec: str, page_size: int) -> None:
@@ -45,20 +48,29 @@ class RowGroupWriter:
         self._parts: list[pq.ParquetWriter] = []
         self._by_dictionary: set[str] = set()
         self._with_nan: set[str] = set()
+        self._wide: set[str] = set()
         self._unlisted = RangesOfRows(field.name for field in schema if pa.types.is_floating(field.type))
 
     def write(self, rows: pa.Table) -> None:
         """Write rows as a row group."""
         with_nan, with_negative_zero = float_pitfalls(rows)
+        wide = wide_columns(rows)
         if not self._parts:
-            self._by_dictionary = dictionary_columns(rows)
-        if not self._parts or with_nan - self._with_nan or with_negative_zero & self._by_dictionary:
+            narrow = rows.select([name for name in rows.column_names if name not in wide])
+            self._by_dictionary = dictionary_columns(narrow)
+        if not self._parts or {*with_nan, *wide} - self._unbounded or with_negative_zero & self._by_dictionary:
             self._with_nan |= with_nan
-            self._by_dictionary -= with_negative_zero
+            self._wide |= wide
+            self._by_dictionary -= {*with_negative_zero, *wide}
             self._begin_part()
         if self._with_nan:
             self._unlisted.add(rows.select([name for name in rows.column_names if name in self._with_nan]))
         self._parts[-1].write_table(rows, row_group_size=rows.num_rows)
+
+    @property
+    def _unbounded(self) -> set[str]:
+        """Parquet paths of the columns without statistics."""
+        return self._with_nan | self._wide
 
     @property
     def unlisted(self) -> Mapping[str, Range]:
@@ -92,9 +104,9 @@ class RowGroupWriter:
 
     def _begin_part(self) -> None:
         statistics: bool | list[str] = True
-        if self._with_nan:
+        if unbounded := self._unbounded:
             paths = [path for field in self._schema for path, _ in _leaves(pa.array([], field.type), field.name)]
-            statistics = [path for path in paths if path not in self._with_nan]
+            statistics = [path for path in paths if path not in unbounded]
         stream, begin = pa.PythonFile(self._sink, mode="w"), self._sink.written
         with self._sink.silent(begin > 0):
             part = pq.ParquetWriter(
@@ -147,6 +159,18 @@ class _SharedSink:
 
     def close(self) -> None:
         """Does nothing: the caller owns the sink."""
+
+
+def wide_columns(rows: pa.Table) -> set[str]:
+    """Parquet paths of the columns whose values take `WIDE_VALUE_BYTES` on average, at any depth."""
+    return {
+        path
+        for field, column in zip(rows.schema, rows.columns, strict=True)
+        if column.nbytes >= WIDE_VALUE_BYTES * max(1, len(column))
+        for chunk in column.chunks
+        for path, values in _leaves(chunk, field.name)
+        if values.nbytes >= WIDE_VALUE_BYTES * max(1, len(values))
+    }
 
 
 def dictionary_columns(first: pa.Table) -> set[str]:

@@ -144,7 +144,8 @@ def merge_pairs(
     gone = deleted & wins
     data = incoming.select([name for name in incoming.schema.names if name not in CONTROL_COLUMNS])
     if rules.selects and not sets.are_used:
-        return PairOutcome(~wins, gone, data.filter(pa.array(wins & ~deleted)))
+        kept = wins & ~deleted
+        return PairOutcome(~wins, gone, data if kept.all() else data.filter(pa.array(kept)))
     if rules.merger is not None:
         return _merge_live_pairs(rules, stored, data, gone, alone)
     alone |= _stored_is_hidden(rules, stored, versions)

@@ -215,6 +215,8 @@ def _read_whole(
             for kept in (rows.cast(schema) if names else rows).to_batches():
                 if kept.num_rows:
                     yield kept
+                del kept
+            del batch, rows
 
     yield from in_order(
         (functools.partial(read, scan_slice, part), scan_slice.files.source is None or bool(scan_slice.files.logs))

@@ -42,6 +42,7 @@ def _base_rows(
     with missing_files_named():
         for batch in read_base_rows(storage, scan_slice.files, schema, rows=rows):
             yield _with_constants(constants, align(batch, schema), columns)
+            del batch
 
 
 def _in_files(plan: ScanPlan, columns: Sequence[str]) -> list[str]:

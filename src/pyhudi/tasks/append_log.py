@@ -58,7 +58,7 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
         for batch in _staying(_batches(storage, task), task):
             deletes = pc.or_(batch.column(DELETE), delete_mask(batch, task.target.rules))
             deleted.append(batch.filter(deletes).select(_delete_columns(batch, task)))
-            live = batch.filter(pc.invert(deletes))
+            live = batch.filter(pc.invert(deletes)) if pc.any(deletes).as_py() else batch
             if live.num_rows == 0:  # for a delete by keys: its rows have keys only
                 continue
             _forget_before(writer, live)
@@ -134,7 +134,7 @@ def _write_rows(writer: LogWriter, pending: list[pa.RecordBatch], task: AppendTa
 
 def _stored(pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> pa.RecordBatch:
     """The rows in the form of data files; `_hoodie_file_name` is the id of the file group, as in JVM Hudi."""
-    rows = pa.concat_batches(pending)
+    rows = pending[0] if len(pending) == 1 else pa.concat_batches(pending)
     count, target = rows.num_rows, task.target
     meta = [
         pa.repeat(target.instant_time, count),

@@ -19,7 +19,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.pieces import meetings, reordered, row_bytes, take_rows
-from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.evolution import align, match_columns
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.exchange import Segment, read_segment
 from pyhudi.io.log.records import SpillSettings, delete_mask, gather
@@ -127,6 +127,8 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
                 part = _with_control(take_rows(incoming, changes.number[first:last]), changes.deleted[first:last])
                 _write_merged(rows, part, changes.position[first:last] - start, task.target, file)
                 start += rows.num_rows
+                del rows, part  # before the next ones are read: a row may take 100 MB
+            del stored
         for batch in incoming.to_batches():
             file.append(_live(batch.filter(pc.equal(batch.column(POSITION), -1)), rules, file))
         return file.close()
@@ -244,7 +246,7 @@ def _write_merged(
     if len(at) == 0:
         file.copy(stored)
         return
-    outcome = merge_pairs(target.rules, _needed_columns(stored.take(pa.array(at)), changes, target), changes)
+    outcome = merge_pairs(target.rules, _met_rows(stored, at, changes, target), changes)
     untouched = np.ones(stored.num_rows, dtype=bool)
     untouched[at[~outcome.stays]] = False
     file.copy(stored.filter(pa.array(untouched)))
@@ -259,11 +261,15 @@ def _write_merged(
     file.update(outcome.rows, kept)
 
 
-def _needed_columns(met: pa.RecordBatch, changes: pa.RecordBatch, target: WriteTarget) -> pa.RecordBatch:
-    """The columns of stored rows that the rules need; to select a version, the ordering values are enough."""
+def _met_rows(
+    stored: pa.RecordBatch, at: npt.NDArray[np.int64], changes: pa.RecordBatch, target: WriteTarget
+) -> pa.RecordBatch:
+    """The columns of met rows that the rules need; to select a version, the ordering values are enough."""
     names = (RECORD_KEY, *target.rules.ordering_fields) if target.rules.selects else changes.schema.names
-    wanted = with_meta_columns(target.schema)
-    return align(met, pa.schema([wanted.field(name).with_nullable(True) for name in names if name in wanted.names]))
+    wanted = {field.name: field.with_nullable(True) for field in with_meta_columns(target.schema)}
+    schema = pa.schema([wanted[name] for name in names if name in wanted])
+    columns = [index for index in match_columns(schema.names, stored.schema.names) if index is not None]
+    return align(stored.select(columns).take(pa.array(at)), schema)
 
 
 def _live(new: pa.RecordBatch, rules: MergeRules, file: DataFile) -> pa.RecordBatch:

@@ -223,9 +223,10 @@ def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.Reco
         pending.append(batch)
         size += batch.nbytes
         if size >= CHUNK_BYTES or number == reader.num_record_batches - 1:
-            chunk = pa.concat_batches(pending)
+            chunk = pending[0] if len(pending) == 1 else pa.concat_batches(pending)
+            pending = []
             yield first, chunk
-            first, pending, size = first + chunk.num_rows, [], 0
+            first, size = first + chunk.num_rows, 0
 
 
 def _by_assignment(

@@ -12,7 +12,7 @@ import pytest
 from tests.support.tables import MOR, new_table, open_table, plan_of
 
 from pyhudi.io.log.records import list_log_blocks
-from pyhudi.io.row_groups import RowGroupWriter
+from pyhudi.io.row_groups import WIDE_VALUE_BYTES, RowGroupWriter
 from pyhudi.storage.memory import MemoryStorage
 
 DEEP = pa.schema(
@@ -130,3 +130,30 @@ def test_base_files_and_parquet_blocks_of_logs_have_no_statistics_of_columns_wit
         found = with_statistics(pq.ParquetFile(io.BytesIO(data)), 0)
         assert "id" in found
         assert "f" not in found
+
+
+WIDE = pa.schema(
+    [("id", pa.int64()), ("blob", pa.binary()), ("in", pa.struct([("text", pa.string()), ("n", pa.int8())]))]
+)
+
+
+def wide(size: int, *, rows: int = 2) -> pa.Table:
+    return pa.Table.from_pylist(
+        [{"id": n, "blob": b"b" * size, "in": {"text": "t" * size, "n": n}} for n in range(rows)], schema=WIDE
+    )
+
+
+def test_values_of_a_megabyte_have_neither_dictionary_nor_statistics() -> None:
+    file = written(wide(WIDE_VALUE_BYTES))
+    assert with_statistics(file, 0) == {"id", "in.n"}
+    for path in ("blob", "in.text"):
+        assert not any("DICTIONARY" in encoding for encoding in chunks(file, 0)[path].encodings)
+    assert file.read().equals(wide(WIDE_VALUE_BYTES))
+
+
+def test_row_group_of_wide_values_after_one_of_narrow_values_makes_one_file() -> None:
+    groups = (wide(10), wide(WIDE_VALUE_BYTES), wide(20))
+    file = written(*groups)
+    assert with_statistics(file, 0) == {"id", "blob", "in.text", "in.n"}
+    assert with_statistics(file, 1) == {"id", "in.n"}
+    assert file.read().combine_chunks().equals(pa.concat_tables(groups).combine_chunks())

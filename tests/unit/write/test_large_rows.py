@@ -13,6 +13,7 @@ import pyhudi
 from pyhudi.format import pieces
 from pyhudi.format.log.blocks import BlockType, encode_block
 from pyhudi.io.log.scan import open_log
+from pyhudi.tasks import route
 
 MB = 1 << 20
 SCHEMA = pa.schema([("id", pa.int64()), ("doc", pa.binary())])
@@ -69,6 +70,37 @@ def test_updates_of_wide_rows_meet_a_file_of_narrow_ones(
     expected = [b"narrow" if n % 2 else bytes([n % 256]) * MB for n in range(count)]
     expected += [bytes([n % 256]) * MB for n in range(count, count + 20, 2)]
     assert stored.column("doc").to_pylist() == expected
+
+
+def peak_of_an_upsert(path: Path, count: int, size: int) -> int:
+    """The most bytes that Arrow holds while all rows of a table get new values, from a stream."""
+    options = {"hoodie.parquet.compression.codec": "uncompressed", "hoodie.parquet.max.file.size": str(size)}
+    table = pyhudi.HudiTable.create(str(path), schema=SCHEMA, record_key="id", hudi_options=options)
+
+    def rows() -> pa.RecordBatchReader:
+        one = (pa.record_batch([[number], [os.urandom(size)]], schema=SCHEMA) for number in range(count))
+        return pa.RecordBatchReader.from_batches(SCHEMA, one)
+
+    table.insert(rows())
+    former = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(former)
+    pa.set_memory_pool(counted)
+    try:
+        assert table.refresh().upsert(rows()).updated == count
+        return int(counted.max_memory())
+    finally:
+        pa.set_memory_pool(former)
+
+
+def test_memory_of_an_upsert_of_wide_rows_does_not_grow_with_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 4 * MB
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(route, "CHUNK_BYTES", size)  # as large to these rows as the real one to rows of 100 MB
+    few, many = (peak_of_an_upsert(tmp_path / str(count), count, size) for count in (2, 8))
+    assert many < 1.1 * few
+    assert many < 3.5 * size
 
 
 def test_log_block_whose_values_outgrow_it_is_read_in_whole(tmp_path: Path) -> None:

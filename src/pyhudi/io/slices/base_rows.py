@@ -55,6 +55,7 @@ def read_base_rows(
         today = names.of_today(batch)
         present = set(today.schema.names)
         yield today.select([name for name in schema.names if name in present])
+        del batch, today
 
 
 def _stored_rows(
