@@ -15,6 +15,7 @@ import inspect
 import itertools
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -119,11 +120,19 @@ def _function(member: Any) -> Any:
 def _accessor(function: Any) -> type | None:
     """The class that a property returns, if it is pyhudi's and not public by itself."""
     name = _annotation(inspect.signature(function).return_annotation)
-    found = function.__globals__.get(name)
+    found = function.__globals__.get(name) or _imported_by(function, name)
     if not (inspect.isclass(found) and found.__module__.startswith("pyhudi.api")):
         return None
     public = {getattr(importlib.import_module(module), one, None) for module in MODULES for one in _public(module)}
     return None if found in public else found
+
+
+def _imported_by(function: Any, name: str) -> Any:
+    """What the function imports by this name when it is called."""
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.ImportFrom) and node.module and name in {one.name for one in node.names}:
+            return getattr(importlib.import_module(node.module), name)
+    return None
 
 
 @functools.cache

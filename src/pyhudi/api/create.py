@@ -1,4 +1,4 @@
-"""Making a folder a table, from the arguments of `HudiTable.create`, and opening one."""
+"""Making a folder a table, from the arguments of `HudiTable.create`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pyhudi.api.arguments import HudiOptions, joined, known_options, table_type_
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.location import table_path
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError
 from pyhudi.merge.rules import Merger
 from pyhudi.storage.open import open_storage
-from pyhudi.table.state import load_table
 from pyhudi.write.create import create_for_schema
 
 
@@ -54,18 +52,3 @@ def create(
     config = WriteConfig.from_options({"hoodie.table.name": path.rstrip("/").rpartition("/")[2], **given, **options})
     state = create_for_schema(schema, open_storage(path, options), config, options, merger)
     return TableHandle(state, options, mergers=() if merger is None else (merger,))
-
-
-def open_handle(
-    path: str | os.PathLike[str], hudi_options: HudiOptions | None, merger: Merger | None, engine: Engine
-) -> TableHandle:
-    """Open the table of a folder."""
-    options = known_options(hudi_options, call="for_path")
-    state = load_table(open_storage(table_path(path, options), options))
-    if merger is not None and state.config.merger_name != merger.name:
-        raise ConfigError(
-            f"the merger {merger.name!r} is given, and the table merges by "
-            f"{state.config.merger_name or state.config.merge_mode.value}: leave the merger out",
-            path=state.config.path,
-        )
-    return TableHandle(state, options, engine, mergers=() if merger is None else (merger,))

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.config.table_config import TableConfig
-from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.progress import OnProgress
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
-from pyhudi.merge.rules import Merger
-from pyhudi.services.call import ServiceCall
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.options import select_storage_options
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline
-from pyhudi.transaction.settings import locking, transaction_settings
+
+if TYPE_CHECKING:
+    from pyhudi.engine.progress import OnProgress
+    from pyhudi.merge.rules import Merger
+    from pyhudi.services.call import ServiceCall
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,10 @@ class TableHandle:
 
         Raises `ConfigError` for an option that is not legal, and for Spark with `on_progress`.
         """
+        from pyhudi.config.write_config import WriteConfig
+        from pyhudi.services.call import ServiceCall
+        from pyhudi.transaction.settings import locking, transaction_settings
+
         config = WriteConfig.from_options(self.options_of_call(given, call=call))
         environment = locking(self.environment, config, self.state.config.name)
         return ServiceCall(

@@ -1,4 +1,8 @@
-"""`HudiTable`: a table as a value, and its daily verbs; everything else is under a noun. Works without Spark."""
+"""`HudiTable`: a table as a value, and its daily verbs; everything else is under a noun. Works without Spark.
+
+What opens a table and plans a read is loaded with this module. A write, a service or an alteration loads what it needs
+when it is called: all of it would take a short program longer than its reads.
+"""
 
 from __future__ import annotations
 
@@ -9,36 +13,37 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.api.alter import Alter
 from pyhudi.api.arguments import HudiOptions, texts_of
-from pyhudi.api.bootstrap import CheckKeys, ModeLike, bootstrap, engine_of, estimated
-from pyhudi.api.changes import ChangesFormat, changes_of
-from pyhudi.api.create import create, described_table, open_handle
 from pyhudi.api.handle import TableHandle
-from pyhudi.api.indexes import Indexes
-from pyhudi.api.inspect import Inspect
-from pyhudi.api.recovery import Recovery
-from pyhudi.api.row_changes import RowChanges
-from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
-from pyhudi.api.savepoints import Savepoints
+from pyhudi.api.opening import open_handle
+from pyhudi.api.row_verbs import RowVerbs
+from pyhudi.api.rows import engine_of_session, rows_of_keys
 from pyhudi.api.scan import Scan, lookup, scan_of
-from pyhudi.api.services import Services
-from pyhudi.api.source import Source
-from pyhudi.api.writes import delete_partitions, truncate, write_rows
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.progress import OnProgress
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.merge.rules import Merger
-from pyhudi.read.conditions import Where
 from pyhudi.table.schema import load_table_schema
-from pyhudi.write.result import WriteResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pyhudi.api.alter import Alter
+    from pyhudi.api.bootstrap import CheckKeys, ModeLike
+    from pyhudi.api.changes import ChangesFormat
+    from pyhudi.api.indexes import Indexes
+    from pyhudi.api.inspect import Inspect
+    from pyhudi.api.recovery import Recovery
+    from pyhudi.api.rows import RowsLike
+    from pyhudi.api.savepoints import Savepoints
+    from pyhudi.api.services import Services
+    from pyhudi.api.source import Source
+    from pyhudi.engine.progress import OnProgress
+    from pyhudi.merge.rules import Merger
+    from pyhudi.read.conditions import Where
+    from pyhudi.write.result import WriteResult
+
 
 @dataclass(frozen=True)
-class HudiTable(RowChanges):
+class HudiTable(RowVerbs):
     """A Hudi table as it was when it was opened, by `for_path` or `create`.
 
     Reads answer from that moment; `refresh()` gives the table as it is now. Writes work on the table as it is when they
@@ -132,6 +137,8 @@ class HudiTable(RowChanges):
 
         Cost: one read and two puts.
         """
+        from pyhudi.api.create import create, described_table
+
         described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
         return cls(create(path, schema, described, merger, hudi_options))
 
@@ -185,6 +192,9 @@ class HudiTable(RowChanges):
         Cost: two recursive listings of the source, one footer and the key columns of each file, one skeleton file for
         each. "full_record": as `bulk_insert`. `check_keys`: the keys through the table's exchange folder once.
         """
+        from pyhudi.api.bootstrap import bootstrap, engine_of
+        from pyhudi.api.create import described_table
+
         described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
         return cls(bootstrap(source, path, described, mode, check_keys, hudi_options, engine_of(spark, on_progress)))
 
@@ -205,6 +215,9 @@ class HudiTable(RowChanges):
         Columns: partition_path, mode, files, rows, bytes, and seconds, an estimate by some rows of the largest file of
         each mode. Raises what `bootstrap` raises before it reads rows. Cost: one listing, one footer per file.
         """
+        from pyhudi.api.bootstrap import engine_of, estimated
+        from pyhudi.api.create import described_table
+
         described = described_table(None, record_key, partition_by, None, "cow", None)
         return estimated(source, path, described, mode, hudi_options, engine_of(spark))
 
@@ -221,36 +234,50 @@ class HudiTable(RowChanges):
     @property
     def inspect(self) -> Inspect:
         """Metadata: history, timeline, files, partitions, and what kind of table it is."""
+        from pyhudi.api.inspect import Inspect
+
         return Inspect(self.handle)
 
     @property
     def services(self) -> Services:
         """Table services: compaction, at once or planned here and executed elsewhere."""
+        from pyhudi.api.services import Services
+
         return Services(self.handle)
 
     @property
     def alter(self) -> Alter:
         """Changes of the table itself: upgrade and downgrade between table versions."""
+        from pyhudi.api.alter import Alter
+
         return Alter(self.handle)
 
     @property
     def recovery(self) -> Recovery:
         """What became of a write, and undoing one."""
+        from pyhudi.api.recovery import Recovery
+
         return Recovery(self.handle)
 
     @property
     def indexes(self) -> Indexes:
         """Indexes in the metadata table: made, built again, dropped, listed."""
+        from pyhudi.api.indexes import Indexes
+
         return Indexes(self.handle)
 
     @property
     def source(self) -> Source:
         """Of a bootstrapped table: partitions that came into the folder of its files later."""
+        from pyhudi.api.source import Source
+
         return Source(self.handle)
 
     @property
     def savepoints(self) -> Savepoints:
         """States of the table that stay readable, some with a name."""
+        from pyhudi.api.savepoints import Savepoints
+
         return Savepoints(self.handle)
 
     def scan(
@@ -337,6 +364,8 @@ class HudiTable(RowChanges):
         >>> table.refresh().changes(begin=last_seen).count()
         0
         """
+        from pyhudi.api.changes import changes_of
+
         return changes_of(self.handle, begin, end, columns, where, format)
 
     def upsert(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
@@ -345,14 +374,20 @@ class HudiTable(RowChanges):
         >>> table.upsert(rows, hudi_options={"hoodie.index.type": "SIMPLE"}).updated
         1
         """
+        from pyhudi.api.writes import write_rows
+
         return write_rows(self.handle, rows, WriteOperation.UPSERT, hudi_options)
 
     def insert(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Add rows without a look-up of their keys; small files are filled first."""
+        from pyhudi.api.writes import write_rows
+
         return write_rows(self.handle, rows, WriteOperation.INSERT, hudi_options)
 
     def bulk_insert(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Add rows as fast as they can be written, into new files. Cost: with Spark a shuffle if rows are sorted."""
+        from pyhudi.api.writes import write_rows
+
         return write_rows(self.handle, rows, WriteOperation.BULK_INSERT, hudi_options)
 
     def delete(
@@ -366,6 +401,8 @@ class HudiTable(RowChanges):
         >>> table.delete(pa.table({"id": [1], "city": ["oslo"]})).deleted
         1
         """
+        from pyhudi.api.writes import write_rows
+
         rows = rows_of_keys(self.handle.state, keys)
         return write_rows(self.handle, rows, WriteOperation.DELETE, hudi_options)
 
@@ -380,6 +417,8 @@ class HudiTable(RowChanges):
         >>> table.delete_partition("oslo").replaced_files
         1
         """
+        from pyhudi.api.writes import delete_partitions
+
         return delete_partitions(self.handle, texts_of(partition_paths, "partition_paths"), hudi_options)
 
     def truncate(self, *, hudi_options: HudiOptions | None = None) -> WriteResult:
@@ -388,12 +427,18 @@ class HudiTable(RowChanges):
         >>> table.truncate().partitions
         2
         """
+        from pyhudi.api.writes import truncate
+
         return truncate(self.handle, hudi_options)
 
     def insert_overwrite(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Replace the partitions that the rows are in."""
+        from pyhudi.api.writes import write_rows
+
         return write_rows(self.handle, rows, WriteOperation.INSERT_OVERWRITE, hudi_options)
 
     def insert_overwrite_table(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Replace all rows of the table."""
+        from pyhudi.api.writes import write_rows
+
         return write_rows(self.handle, rows, WriteOperation.INSERT_OVERWRITE_TABLE, hudi_options)

@@ -1,4 +1,4 @@
-"""Changes of single rows: `merge`, `update` and `delete_where` of `HudiTable`."""
+"""Changes of single rows: what `merge`, `update` and `delete_where` of `HudiTable` do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.read import arrow_changes
 from pyhudi.write.job import OPERATION_KEY, WriteJob
 from pyhudi.write.merge_plan import (
-    SOURCE,
     TARGET,
     Delete,
     Insert,
@@ -150,61 +149,11 @@ class Merge:
         return replace(self, plan=replace(self.plan, **clauses))
 
 
-class RowChanges:
-    """The verbs of `HudiTable` that change rows by conditions."""
-
-    handle: TableHandle
-
-    def merge(self, source: RowsLike, on: Any, *, target_name: str = TARGET, source_name: str = SOURCE) -> Merge:
-        """Describe a merge of rows into the table; `execute` runs it.
-
-        Args:
-            source: the rows, as for `upsert`.
-            on: which rows belong together: the name of a column of both sides, a list of such names, or text such as
-                `"target.id = source.id"`. With a Spark DataFrame any condition, as SQL text or Column.
-            target_name: what conditions and values call the table.
-            source_name: what they call the source.
-
-        Cost: none; see `Merge.execute`.
-
-        >>> table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute().updated
-        1
-        """
-        if source is None:
-            raise InvalidRequestError("there are no rows: None was given", operation="merge")
-        return Merge(MergePlan(on=on, target=target_name, source=source_name), self.handle, source)
-
-    def update(
-        self,
-        set: Mapping[str, Any],  # noqa: A002
-        where: Any = None,
-        *,
-        hudi_options: HudiOptions | None = None,
-    ) -> WriteResult:
-        """Give columns of the rows that meet a condition new values.
-
-        Args:
-            set: values by column. A table that was opened with `spark=` takes SQL texts and Columns. Otherwise a value
-                is an Arrow expression, a text that names a column, or a literal.
-            where: a condition as for `scan`; of a table that was opened with `spark=` SQL text or a Column. None: all
-                rows.
-            hudi_options: options of this call.
-
-        Raises what `Merge.execute` raises. The merge rule of the table holds, as for an `upsert`. Cost: a scan of the
-        rows, and that of an `upsert` of them.
-
-        >>> table.update({"fare": 0.0}, [("city", "==", "oslo")]).updated
-        1
-        """
-        return change_rows(self.handle, where, set, hudi_options, call="update")
-
-    def delete_where(self, where: Any, *, hudi_options: HudiOptions | None = None) -> WriteResult:
-        """Delete the rows that meet a condition, which is given as for `update`. Cost: as `update`; reads keys only.
-
-        >>> table.delete_where([("fare", ">", 9)]).deleted
-        1
-        """
-        return change_rows(self.handle, where, None, hudi_options, call="delete_where")
+def merge_of(handle: TableHandle, source: RowsLike, on: Any, target_name: str, source_name: str) -> Merge:
+    """The beginning of a merge; see `HudiTable.merge`."""
+    if source is None:
+        raise InvalidRequestError("there are no rows: None was given", operation="merge")
+    return Merge(MergePlan(on=on, target=target_name, source=source_name), handle, source)
 
 
 def change_rows(
@@ -220,7 +169,7 @@ def change_rows(
     """Update the rows that meet a condition, or delete them if there are no `values`.
 
     `target_name`: what texts of SQL call the table. `before`: is called before each attempt. Errors and cost: see
-    `RowChanges.update`.
+    `HudiTable.update`.
     """
     operation = WriteOperation.DELETE if values is None else WriteOperation.UPSERT
     options, config = _request(handle, hudi_options, operation, call=call)

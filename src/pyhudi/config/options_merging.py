@@ -82,7 +82,9 @@ class MemoryOptions:
         "hoodie.memory.merge.max.size",
         parse=integer(minimum=1, unit="bytes"),
         default=1 << 30,
-        doc="The limit of log records of a slice in memory. Further records are kept in a file on local disk.",
+        doc="How many bytes of the log records of a slice, or of the rows of a write for one base file, a task holds in "
+        "memory; beyond that they are kept in a file on local disk. Rows that are being read, merged and encoded come on "
+        "top, some seven times the widest one, and are not bounded by this.",
     )
     spill_folder: str | None = option(
         "hoodie.memory.spillable.map.path",

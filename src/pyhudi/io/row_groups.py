@@ -27,10 +27,10 @@ this size, and leaves such bounds out, but not before it has made several copies
 _MAGIC_BYTES = 4
 _SKIP_BYTES = 1 << 20
 _NEGATIVE_ZERO = {
-    pa.float32(): pa.scalar(np.iinfo(np.int32).min, pa.int32()),
-    pa.float64(): pa.scalar(np.iinfo(np.int64).min, pa.int64()),
+    pa.float32(): (pa.int32(), int(np.iinfo(np.int32).min)),
+    pa.float64(): (pa.int64(), int(np.iinfo(np.int64).min)),
 }
-"""The bits of -0.0."""
+"""The bits of -0.0, as an integer of a type."""
 
 
 class RowGroupWriter:
@@ -208,7 +208,7 @@ def float_pitfalls(rows: pa.Table) -> tuple[set[str], set[str]]:
                 continue
             if pc.any(pc.is_nan(values)).as_py():
                 with_nan.add(path)
-            if pc.any(pc.equal(values.view(zero.type), zero)).as_py():
+            if pc.any(pc.equal(values.view(zero[0]), zero[1])).as_py():
                 with_negative_zero.add(path)
     return with_nan, with_negative_zero
 

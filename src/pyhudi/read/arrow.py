@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
@@ -34,13 +33,12 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.protocol import Storage
 
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+
 BATCH_ROWS = 131_072
 _BATCH_READAHEAD, _FILE_READAHEAD = 16, 4
 """The defaults of Arrow. For wide rows batches are smaller, and nothing is read ahead."""
-_FORMAT = ds.ParquetFileFormat(
-    coerce_int96_timestamp_unit="us",
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
-)
 FOOTERS_AT_ONCE = 8
 FILES_AT_ONCE = 64
 """Files open at a time: bounds handles and memory, and keeps all cores busy."""
@@ -79,6 +77,9 @@ def _read_files(
     names: list[str],
     condition: Condition | None,
 ) -> Iterator[pa.RecordBatch]:
+    import pyarrow.dataset as ds
+
+    form = _format()
     paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
     late = None if condition is None or condition.is_tested_by_pruning else condition
     with missing_files_named(), ExitStack() as stack:
@@ -86,7 +87,7 @@ def _read_files(
         for scan_slice, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
             sources.append(source)
-            fragments.append(_FORMAT.make_fragment(source, partition_expression=told_by_folder(plan, scan_slice)))
+            fragments.append(form.make_fragment(source, partition_expression=told_by_folder(plan, scan_slice)))
         wanted = _with_columns_of(late, names, plan.schema)
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
@@ -100,7 +101,7 @@ def _read_files(
             ]
             narrow = [fragment for fragment, is_wide in zip(fragments, wide, strict=True) if not is_wide]
             rows = min((rows_at_once(footer, needed, BATCH_ROWS) for footer in footers), default=BATCH_ROWS)
-            dataset = ds.FileSystemDataset(narrow, plan.schema, _FORMAT)
+            dataset = ds.FileSystemDataset(narrow, plan.schema, form)
             for batch in dataset.to_batches(
                 columns=wanted,
                 filter=None if condition is None else condition.prunes,
@@ -145,7 +146,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
         assert scan_slice.files.base is not None
         with missing_files_named(), storage.open_input(scan_slice.files.base) as source:
             try:
-                fragment = _FORMAT.make_fragment(source, partition_expression=told_by_folder(plan, scan_slice))
+                fragment = _format().make_fragment(source, partition_expression=told_by_folder(plan, scan_slice))
                 footer = _footer(fragment, source, scan_slice.files.base)
                 if condition.prunes is None or wide_dictionaries(footer, needed, BATCH_ROWS):
                     return footer.num_row_groups, footer.num_row_groups
@@ -185,6 +186,13 @@ def _is_other(stored: pa.DataType, kind: pa.DataType) -> bool:
     # A number with more digits than the float has is rounded, which the scanner refuses.
     is_rounded = pa.types.is_floating(kind) and pa.types.is_integer(stored)
     return bool(is_rounded or pa.types.is_decimal(kind) or pa.types.is_date(kind))
+
+
+def _format() -> ds.ParquetFileFormat:
+    import pyarrow.dataset as ds
+
+    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", default_fragment_scan_options=checked)
 
 
 def _footer(fragment: ds.ParquetFileFragment, source: Any, path: str) -> pq.FileMetaData:
@@ -280,6 +288,8 @@ def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
 def _in_matching_partitions(plan: ScanPlan, condition: Condition | None) -> ScanPlan:
     if condition is None or not any(scan_slice.partition_values for scan_slice in plan.slices):
         return plan
+    import pyarrow.dataset as ds
+
     parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
     # Nothing is opened here: the fragments carry the number of a file in the place of its path.
     numbered = [

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from pyhudi.errors import ConfigError
 from pyhudi.read.comparisons import Alternatives, comparisons_of, expression_of
@@ -128,6 +127,8 @@ def columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
 
 
 def _require_truth(condition: pc.Expression, schema: pa.Schema) -> None:
+    import pyarrow.dataset as ds
+
     scanner = ds.Scanner.from_batches(iter(()), schema=schema, columns={"it": condition})
     kind = scanner.projected_schema.field("it").type
     if not pa.types.is_boolean(kind):
@@ -149,4 +150,6 @@ def _binds(condition: pc.Expression, schema: pa.Schema) -> bool:
 
 def _bind(condition: pc.Expression, schema: pa.Schema) -> None:
     """Raise Arrow's error where a condition does not fit a schema."""
+    import pyarrow.dataset as ds
+
     ds.Scanner.from_batches(iter(()), schema=schema, columns=[], filter=condition)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from pyhudi.io.base_file import opened_base_file, row_group_ends
 from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, row_ranges
@@ -38,6 +37,8 @@ def _matching(plan: ScanPlan, one: ScanSlice, parts: Sequence[range], condition:
     value. Statistics of columns with another type than that of the table, and of types whose order writers did not
     always agree about, are not asked.
     """
+    import pyarrow.dataset as ds
+
     source = one.files.source
     assert source is not None
     assert one.files.base is not None

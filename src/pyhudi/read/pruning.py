@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyarrow import fs
 
 from pyhudi.format.metadata_table.bounds import ColumnBounds
@@ -30,6 +29,8 @@ def may_match(condition: pc.Expression, schema: pa.Schema, known: Mapping[str, C
 
     Cost: about 20 µs per file and column.
     """
+    import pyarrow.dataset as ds
+
     empty = np.zeros(files, np.bool_)
     for bounds in known.values():
         empty |= bounds.is_empty

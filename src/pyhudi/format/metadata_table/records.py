@@ -21,7 +21,6 @@ from pyhudi.format.timeline.table_version import NEWEST, TableVersion
 _PAYLOAD_AT = 2
 _TIGHT = "isTightBound"
 """The one field with a value in all records that version 6 does not have."""
-_KNOWN_TYPES = pa.array([*PAYLOAD_COLUMNS], pa.int32())
 
 
 def records_schema(version: TableVersion, payload: str) -> pa.Schema:
@@ -116,7 +115,7 @@ def decode_metadata_records(
     types = batch.column(TYPE)
     if not pa.types.is_int32(types.type) or types.null_count:
         raise CorruptDataError("a record of the metadata table has no type", path=path, offset=offset)
-    if not pc.all(pc.is_in(types, _KNOWN_TYPES), min_count=0).as_py():
+    if not pc.all(pc.is_in(types, pa.array([*PAYLOAD_COLUMNS], pa.int32())), min_count=0).as_py():
         raise CorruptDataError("a record of the metadata table has an unknown type", path=path, offset=offset)
     fields = [
         pa.field(KEY, pa.string(), nullable=False),
