@@ -82,9 +82,9 @@ class MemoryOptions:
         "hoodie.memory.merge.max.size",
         parse=integer(minimum=1, unit="bytes"),
         default=1 << 30,
-        doc="The limit of log records of a slice in memory, and of rows that go into one base file. Further ones are kept "
-        "in a file on local disk. What a task reads, merges and encodes at the moment comes on top, some copies of a "
-        "row if it is wide.",
+        doc="The limit of log records of a slice in memory, and of rows that go into one base file. Further ones are "
+        "kept in a file on local disk. What a task reads, merges and encodes at the moment comes on top: some copies "
+        "of a row if it is wide.",
     )
     spill_folder: str | None = option(
         "hoodie.memory.spillable.map.path",
