@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import pyhudi
 from pyhudi.config.known_properties import PROPERTIES
 from pyhudi.config.option import options_of
 from pyhudi.config.refused_keys import is_refusable
@@ -64,7 +66,7 @@ PATH_METHODS = {
 LINES_PER_MODULE = 600
 CHARACTERS_PER_TEST_NAME = 90
 LINES_PER_FUNCTION = 70
-LINES_OF_THE_TABLE_CLASS = 400
+LINES_OF_THE_TABLE_CLASS = 450
 
 FILE_NAMES = {"hoodie.properties", "hoodie.properties.backup"}
 """Texts that look like a key and are none."""
@@ -175,6 +177,19 @@ def test_everything_outside_spark_loads_without_pyspark():
         "    importlib.import_module(name)\n"
     )
     run = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_opening_a_table_and_planning_a_read_loads_no_pandas(tmp_path: Path):
+    """It takes longer to load than all of pyhudi; pyarrow loads it, and so do arrays of Python values."""
+    schema = pa.schema([("id", pa.int64())])
+    pyhudi.HudiTable.create(str(tmp_path), schema=schema, record_key="id").insert(pa.table({"id": [1]}))
+    program = (
+        "import sys, pyhudi\n"
+        "pyhudi.HudiTable.for_path(sys.argv[1]).scan(['id'])\n"
+        "sys.exit(', '.join({'pandas', 'pyarrow.dataset', 'pyhudi.write.run'} & sys.modules.keys()) or None)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from pyhudi.format.schema.evolution import align
 from pyhudi.io.base_file import opened_base_file
@@ -76,6 +75,8 @@ def _rows_of_file(
         if not is_plain or wide_dictionaries(footer, needed, BATCH_ROWS):
             return None
         try:
+            import pyarrow.dataset as ds
+
             fragment = ds.ParquetFileFormat().make_fragment(source, partition_expression=told_by_folder(plan, one))
             groups = fragment if condition.prunes is None else fragment.subset(condition.prunes, plan.schema)
             reader = _Reader(source, parquet, constants, rows_at_once(footer, needed, BATCH_ROWS))
