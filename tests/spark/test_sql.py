@@ -123,6 +123,17 @@ def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: A
     sql("DROP VIEW temporary_view")
 
 
+def test_table_of_a_query_that_the_catalog_refuses_leaves_no_table_behind(sql: Any, tmp_path: Path) -> None:
+    query = f"USING hudi PARTITIONED BY (p) LOCATION '{tmp_path}' TBLPROPERTIES (primaryKey = 'id') AS SELECT 1 id, 2 p"
+    (tmp_path / "p=2").mkdir()
+    (tmp_path / "p=2" / "mine.txt").touch()
+    with pytest.raises(AnalysisException, match="nowhere"):
+        sql(f"CREATE TABLE nowhere.t {query}")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["mine.txt"]
+    sql(f"CREATE TABLE t {query}")
+    assert sql("SELECT id, p FROM t") == [(1, 2)]
+
+
 def test_table_is_a_query_and_the_cache_takes_queries_alone(spark: Any, sql: Any) -> None:
     sql("CREATE TABLE t (id INT, v STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")
     sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")

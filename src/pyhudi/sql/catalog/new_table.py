@@ -153,9 +153,19 @@ def _made(spark: SparkSession, new: NewTable, location: str) -> Iterator[HudiTab
     with removed_on_failure(made.handle.state.storage, config, SYSTEM, created=True):
         given = {**session_options(spark), **new.options}
         table = HudiTable.for_path(location, hudi_options=with_session_store(spark, location, given))
-        if new.rows is not None:
-            table.bulk_insert(new.rows)
-        yield table
+        written = None if new.rows is None else table.bulk_insert(new.rows).instant
+        try:
+            yield table
+        except BaseException:
+            if written is not None:
+                _take_back(table.refresh(), written)
+            raise
+
+
+def _take_back(table: HudiTable, written: str) -> None:
+    """Roll the only write of a new table back, so that the table can be removed. Others' writes stay, and the table."""
+    if [each.requested_time for each in table.handle.state.timeline.completed_writes] == [written]:
+        table.recovery.rollback(written)
 
 
 def _catalog_properties(new: NewTable) -> dict[str, str]:
