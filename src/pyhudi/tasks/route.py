@@ -132,7 +132,10 @@ def _routes_of(storage: Storage, task: RouteTask) -> Routes:
         # A record that leaves its partition is a new one where it goes.
         moved = as_mask(tags.column(MOVED))
         rows = _numbers(tags.column(ROW))
-        stays = ~moved if changes is None else ~moved | changes.of(rows, *DELETING)
+        stays = ~moved
+        if changes is not None:
+            is_live = np.ones(len(rows), dtype=bool) if live is None else np.isin(rows, live)
+            stays |= changes.of(rows, *DELETING) | is_live & changes.of(rows, Change.INSERT_IF_ABSENT)
         parts.extend(_new_routes(storage, task, np.unique(rows[stays]), changes, rows[moved]))
     return Routes.joined(parts)
 

@@ -596,3 +596,17 @@ def test_an_update_of_more_columns_takes_longer_in_proportion() -> None:
 
     # A look at all names for each of them would take 64 times as long.
     assert seconds(2_400) < 14 * max(seconds(300), 0.02)
+
+
+@pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_insert_of_a_key_that_another_partition_has_is_left_out(index: str, kind: str) -> None:
+    options = {"hoodie.index.type": index, "hoodie.datasource.write.table.type": kind}
+    storage = MemoryStorage()
+    new_table(storage, **options).insert(rows((1, "rome", 1, "a"), (2, "oslo", 1, "a")))
+    source = rows((1, "oslo", 2, "b"), (3, "oslo", 2, "b"))
+
+    done = open_table(storage, **options).merge(source, on=["id"]).when_not_matched_insert_all().execute()
+
+    assert contents(storage) == {(1, "rome", 1, "a"), (2, "oslo", 1, "a"), (3, "oslo", 2, "b")}
+    assert done.inserted == 1
