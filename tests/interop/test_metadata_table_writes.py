@@ -202,7 +202,7 @@ def joined(path: Path) -> list[str]:
     [
         pytest.param(9, "1.2.0", marks=pytest.mark.quick),
         pytest.param(8, "1.2.0", marks=pytest.mark.thorough),
-        (6, "1.2.0"),  # after log compactions of 0.15.0 statistics of columns were not those of the footers
+        (6, "1.2.0"),  # compactions of 0.15.0 count rows of joined logs again
     ],
 )
 def test_log_compactions_in_turn_keep_one_metadata_table(
