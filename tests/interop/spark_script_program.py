@@ -22,7 +22,8 @@ _TEXT_MAX = 500
 """Characters of an answer that are compared: beyond them are traces of the JVM."""
 
 _OF_THE_SESSION = re.compile(
-    r"#\d+L?|plan_id=\d+|file:\S+|\$\$Lambda\S+|\bo\d+\.|Created Time.*|created_time\":\"[^\"]*|Last Access.*|\(TID.*"
+    r"#\d+L?|plan_id=\d+|file:\S+|\$\$Lambda\S+|\bo\d+\.|Created Time.*|\w{3} \w{3} \d\d \d\d:\d\d:\d\d \w+ \d{4}"
+    r"|created_time\":\"[^\"]*|Last Access.*|\(TID.*"
 )
 
 

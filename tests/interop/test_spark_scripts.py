@@ -42,7 +42,7 @@ def test_scripts_of_spark_give_the_same_with_enable(names: list[str], tmp_path: 
         for kind in ("plain", "enabled")
     )
 
-    assert all(len(statements) > 3 for statements in plain.values())
+    assert sum(map(len, plain.values())) > 3 * len(scripts)
     differing = [
         (script, statement, without, with_enable)
         for script in plain
