@@ -60,6 +60,7 @@ ALLOWED = {
     ("transaction/locks/zookeeper.py", "import_module"): "kazoo, if it is installed",
     ("transaction/locks/dynamodb.py", "import_module"): "boto3, if it is installed",
     ("index/stores/redis.py", "import_module"): "redis, if it is installed",
+    ("index/stores/hbase.py", "import_module"): "happybase, if it is installed",
     ("index/stores/open.py", "import_module"): "an index that the options of a write name",
     ("merge/table_rules.py", "import_module"): "mergers that the options of a call name; see the tests below",
 }

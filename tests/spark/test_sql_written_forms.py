@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 import pyhudi
-from pyhudi.errors import SqlStatementError
+from pyhudi.errors import SqlStatementError, UnsupportedFeatureError
 
 
 @pytest.fixture
@@ -101,3 +101,16 @@ def test_statements_mean_what_they_mean_in_spark_however_they_are_written(kind: 
 def test_parameter_without_a_value_is_the_error_of_spark(sql: Any) -> None:
     with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
         sql("EXECUTE IMMEDIATE 'SELECT :param'")
+
+
+def test_backslash_that_stands_for_itself_is_refused_in_statements_on_hudi_tables(sql: Any, spark: Any) -> None:
+    sql("CREATE TABLE b (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        sql("INSERT INTO b VALUES (1, 'x')")
+        for text, args in (("INSERT INTO b VALUES (2, 'a\\b')", None), ("INSERT INTO b VALUES (2, :v)", {"v": "it's"})):
+            with pytest.raises(UnsupportedFeatureError, match="escapedStringLiterals"):
+                spark.sql(text, args)
+        assert sql("SELECT id, name FROM b") == [(1, "x")]
+    finally:
+        spark.conf.unset("spark.sql.parser.escapedStringLiterals")

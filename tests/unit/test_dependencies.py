@@ -62,4 +62,5 @@ def test_user_can_choose_no_tool_of_this_repository() -> None:
         "zookeeper",
         "dynamodb",
         "redis",
+        "hbase",
     }

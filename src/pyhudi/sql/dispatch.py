@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.errors import SqlStatementError
+from pyhudi.errors import SqlStatementError, UnsupportedFeatureError
+from pyhudi.spark.settings import setting
 from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.statements import (
@@ -60,6 +61,7 @@ VERBS: tuple[Verb, ...] = (
 """All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""
 
 _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*(?!\+).*?\*/)*(\w*)", re.DOTALL)
+_NO_ESCAPES = "spark.sql.parser.escapedStringLiterals"
 _EXPLAIN = "EXPLAIN"
 _EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
 _NAME_TABLES = frozenset(
@@ -94,6 +96,7 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
 
     Raises:
         SqlStatementError: it is about a Hudi table, and not understood.
+        UnsupportedFeatureError: it is, and has a backslash that the session does not take for an escape.
     """
     if not may_be_ours(text):
         return None
@@ -116,8 +119,19 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
             if verb.words[0] in _NAME_TABLES and not names.has_found:
                 continue  # Spark says what is wrong with it
             raise
+        _check_escapes(spark, text)
         return Explained(statement) if is_explained else statement
     return None
+
+
+def _check_escapes(spark: SparkSession, text: str) -> None:
+    """Refuse a backslash where it stands for itself: values that are put into statements are written with escapes."""
+    if "\\" in text and (setting(spark, _NO_ESCAPES) or "").lower() == "true":
+        raise UnsupportedFeatureError(
+            f"a statement on a Hudi table must have no backslash, and no argument with a quote or a backslash, while "
+            f"{_NO_ESCAPES} is true: set it to false",
+            statement=text.split(maxsplit=1)[0],
+        )
 
 
 def _explained_text(spark: SparkSession, cursor: Cursor) -> Statement | None:

@@ -106,7 +106,7 @@ def test_service_that_fails_ends_with_one_and_its_line_says_why(
             raise OSError("no space left")
 
     store = FaultStorage(LocalStorage(str(tmp_path / "t")), before=fail)
-    monkeypatch.setattr("pyhudi.api.create.open_storage", lambda *_, **__: store)
+    monkeypatch.setattr("pyhudi.api.opening.open_storage", lambda *_, **__: store)
 
     assert main(["services", str(tmp_path / "t"), *OPTIONS]) == 1
 
