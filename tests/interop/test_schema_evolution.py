@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -36,6 +36,20 @@ SCHEMA = pa.schema(
         ("ts", pa.int64()),
     ]
 )
+
+
+@pytest.fixture
+def oracle_of(oracle_of: Callable[[str], Oracle]) -> Iterator[Callable[[str], Oracle]]:
+    """JVM Hudi by release. The settings of these tests end with them: with them it cannot create an index by SQL."""
+    asked: dict[str, Oracle] = {}
+
+    def get(release: str) -> Oracle:
+        return asked.setdefault(release, oracle_of(release))
+
+    yield get
+    for oracle in asked.values():
+        for key in SESSION:
+            oracle.sql(f"reset {key}")
 
 
 class Tables:
