@@ -1,6 +1,6 @@
 """A table is data, never code: nothing that is stored in one is unpickled, evaluated, or imported by its name.
 
-Mission: guarantee 11 of reliability.md 6; 5.7, "unsafe deserialisation".
+See the guarantee on confinement in docs/reliability.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """No path out of the table is opened, listed or deleted, whoever says so: values of rows, callers, metadata, markers.
 
-Mission: S5-30; reliability.md 5.7, "path traversal"; guarantee 11, confinement.
+See the guarantee on confinement in docs/reliability.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Real tables, some files of which were edited by somebody who means harm: typed errors, and nothing outside touched.
 
-Mission: S1-08, S5-05, S5-30; reliability.md 5.7; K9 (nothing outside of the base path is ever touched).
+Invariant K9 of docs/reliability.md: nothing outside of the base path is ever touched.
 """
 
 from __future__ import annotations

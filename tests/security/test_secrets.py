@@ -1,6 +1,6 @@
 """Credentials stay where they were given: canaries in every option that holds one, and a look at everything else.
 
-Mission: reliability.md 5.7, "credentials in logs, errors, metadata, task specs".
+That is: logs, errors, metadata of the table, and descriptions of tasks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Spark examples of README.md, quickstart.md, merge_on_read.md, streaming.md and reading.md run."""
+"""The Spark examples of README.md, quickstart.md, merge_on_read.md, streaming.md and design/reading.md run."""
 
 from __future__ import annotations
 

@@ -350,7 +350,7 @@ def test_table_versions_are_compared_only_where_they_are_described():
 RIDDLES = re.compile(
     r"\b(?:[r]eal (?:Hudi|writers)|[n]obody|[a]nybody|[t]aken back|[o]ut of use|[l]ooked at)\b", re.IGNORECASE
 )
-UNREACHABLE = re.compile(r"\b(?:[m]ission row|[t]rap \d|DESIGN D\d|flow F\d|[d]ossier)|Source: `")
+UNREACHABLE = re.compile(r"\b(?:[m]ission row|[t]rap \d|DESIGN D\d|flow F\d|[d]ossier|S\d-\d\d|Mission:)|Source: `")
 FIRST_WORDS_OF_RIDDLES = {
     "By",
     "From",
@@ -404,11 +404,42 @@ def test_module_docstring_begins_with_its_subject():
     assert wrong == []
 
 
+@functools.cache
+def programs() -> tuple[Path, ...]:
+    """The modules of the package, and every other program of the repository."""
+    others = (path for folder in ("tests", "tools", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+    return (*modules(), *sorted(others))
+
+
+def prose_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The docstrings and comments of a program; of a module of the package, its other texts, too."""
+    if path.is_relative_to(SOURCE):
+        yield from words_of(path)
+        return
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    with path.open("rb") as source:
+        for token in tokenize.tokenize(source.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+
+def test_text_of_a_program_refers_to_no_list_outside_of_the_repository():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {found.group()}"
+        for path in programs()
+        for line, text in prose_of(path)
+        for found in UNREACHABLE.finditer(text)
+    ]
+    assert wrong == []
+
+
 def test_document_that_a_text_names_is_in_the_repository():
     wrong = [
-        f"{name_of(path)}:{line} {named}"
-        for path in modules()
-        for line, text in words_of(path)
+        f"{path.relative_to(ROOT)}:{line} {named}"
+        for path in programs()
+        for line, text in prose_of(path)
         for named in re.findall(r"(?<![\w./:-])[\w./-]+\.md\b", re.sub(r"https?://\S+", "", text))
         if not (ROOT / named).is_file() and not (ROOT / "docs" / named).is_file()
     ]

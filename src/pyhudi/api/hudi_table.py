@@ -240,21 +240,21 @@ class HudiTable(RowVerbs):
 
     @property
     def services(self) -> Services:
-        """Table services: compaction, at once or planned here and executed elsewhere."""
+        """Table services: compaction, clustering, cleaning, archiving, expiry of partitions; at once, or as plans."""
         from pyhudi.api.services import Services
 
         return Services(self.handle)
 
     @property
     def alter(self) -> Alter:
-        """Changes of the table itself: upgrade and downgrade between table versions."""
+        """Changes of the table itself: its columns, and its version."""
         from pyhudi.api.alter import Alter
 
         return Alter(self.handle)
 
     @property
     def recovery(self) -> Recovery:
-        """What became of a write, and undoing one."""
+        """What became of a write, and undoing writes: rollback and restore; the metadata table, built again."""
         from pyhudi.api.recovery import Recovery
 
         return Recovery(self.handle)

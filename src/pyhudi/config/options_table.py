@@ -58,8 +58,8 @@ class TableOptions:
         "hoodie.write.table.version",
         parse=TABLE_VERSION,
         default=None,
-        doc="The format version of a new table. Default: 9. pyhudi never upgrades a table: a version other than the "
-        "table's own is refused.",
+        doc="The format version of a new table. Default: 9. A write never upgrades a table: a version other than "
+        "the table's own is refused, and `table.alter.upgrade` changes it.",
     )
     record_key_fields: tuple[str, ...] | None = option(
         "hoodie.datasource.write.recordkey.field",

@@ -170,7 +170,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "streaming and the streamer",
-        "the streamer is not built yet; batch writes and reads ignore options of streams",
+        "the streamer (HoodieStreamer) is not built yet, and Structured Streaming does not use these",
         """streamer. deltastreamer. datasource.write.streaming.
         internal.spark.streaming.batch.id write.rolling.metadata.
         write.track.event.time.watermark payload.event.time.field""",
@@ -198,7 +198,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "upgrades",
-        "pyhudi never upgrades a table: it writes each table at its own version",
+        "a write never upgrades a table: it writes each table at its own version, and table.alter.upgrade changes that",
         "write.auto.upgrade rollback.instant.backup. skip.default.partition.validation",
     ),
     _area(
@@ -320,8 +320,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         quiet=frozenset({"ssl,tls,sasl,auth,credentials"}),
     ),
     _area(
-        "Spark SQL",
-        "not built yet: only SQL uses it",
+        "statements of JVM Hudi",
+        "INSERT INTO goes by hoodie.spark.sql.insert.into.operation alone, and other statements have one way to run",
         "spark.sql. sql. internal.sql.",
     ),
     _area(
@@ -331,8 +331,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         quiet=ANY,
     ),
     _area(
-        "table-valued functions",
-        "not built yet: only SQL uses it",
+        "details of JVM Hudi's table-valued functions",
+        "SQL hands the arguments of these functions over by itself",
         "datasource.read.table.valued. valid.commits.list",
     ),
     _area(

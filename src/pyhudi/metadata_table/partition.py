@@ -1,7 +1,7 @@
 """The protocol of partitions of the metadata table: everything that commits need to keep one.
 
-One module for each partition implements `MetadataPartition`, as `files.py` does; `maintained.py` lists them. What is
-not listed is dropped by a commit, or makes the table unwritable (`pyhudi.table.metadata_partitions`).
+One module for each partition implements `MetadataPartition`, as `files.py` does; `maintained.py` lists them. A
+partition that is not listed makes the table unwritable (`pyhudi.table.metadata_partitions`).
 
 Records on their way into the metadata table are batches of `records_schema(table version, payload column)`, as
 `make_records` makes them (`pyhudi.format.metadata_table.records`), in any order, each key once in a commit. A record

@@ -13,7 +13,7 @@ from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.maintained import maintained_partition
 from pyhudi.metadata_table.partition import MetadataPartition, OpenExchange
 from pyhudi.metadata_table.trust import distrust
-from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
+from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import drop_metadata_table, drop_partitions, has_metadata_table
 from pyhudi.table.state import TableState
 
@@ -53,7 +53,7 @@ def settle_metadata_table(
 
 
 def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState:
-    """The table with those partitions of its metadata table that a commit keeps; the others are dropped.
+    """The table without half-built partitions of its metadata table, which a commit drops.
 
     The whole metadata table is dropped where it cannot be trusted, with a warning: a commit that went on from there
     would make the next upsert of JVM Hudi lose rows. Cost: a listing; a put and deletes where something is dropped.
@@ -69,9 +69,8 @@ def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState
         check_held()
         drop_metadata_table(table)
         return table.reload()
-    left = (*with_upkeep(config.metadata_partitions, Upkeep.DROPPED), *config.metadata_partitions_inflight)
-    if not left:
+    if not config.metadata_partitions_inflight:
         return table
     check_held()
-    drop_partitions(table, left)
+    drop_partitions(table, config.metadata_partitions_inflight)
     return table.reload()

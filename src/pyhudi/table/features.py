@@ -477,7 +477,9 @@ FEATURES: Final[tuple[Feature, ...]] = (
     ),
     Feature(
         name="indexes in the metadata table",
-        shown_by="`hoodie.table.metadata.partitions` names another index than statistics and bloom filters",
+        shown_by="`hoodie.table.metadata.partitions` names a partition that is none of "
+        "`files`, `column_stats`, `partition_stats`, `bloom_filters`, `record_index`, "
+        "`secondary_index_*` and `expr_index_*`",
         found=_by_property(_indexes),
         refused=_TO_CHANGE,
         remedy="write it with JVM Hudi, which keeps the index, or drop it by table.indexes.drop",

@@ -30,8 +30,6 @@ class Upkeep(enum.Enum):
 
     MAINTAINED = "maintained"
     """The commit writes its records."""
-    DROPPED = "dropped"
-    """The commit drops it, and JVM Hudi builds it again at its next write: nothing is lost but time."""
     REFUSED = "refused"
     """The table is not written: a user asked for this index by name, and it would be gone."""
 

@@ -1,4 +1,4 @@
-"""Every operation is killed at each of its effects on the store (reliability.md 5.2; K1, K2, K3, K11, K14)."""
+"""Every operation is killed at each of its effects on the store (K1, K2, K3, K11, K14 of docs/reliability.md)."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import pyhudi
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.refused_keys import REFUSED, Side, is_refusable
 from pyhudi.config.registry import OPTIONS, given_options
-from pyhudi.config.unsupported_keys import unsupported_area
+from pyhudi.config.unsupported_keys import UNSUPPORTED, unsupported_area
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import UnsupportedFeatureError
 
@@ -49,6 +50,34 @@ def test_refused_key_is_one_of_hudi_or_of_an_older_release() -> None:
     }
     refused = {name for one in REFUSED for name in one.keys if not name.endswith(".")}
     assert refused - set(NAMES) - older == set()
+
+
+ROOMS_OF_WHAT_IS_NOT_BUILT = {
+    "the table service manager": "service_manager",
+    "catalog sync": "sync",
+    "metrics": "metrics",
+    "callbacks": "callbacks",
+    "error tables": "error_table",
+    "streaming and the streamer": "streamer",
+    "the lock of the Hive metastore": "transaction/locks/hive_metastore",
+}
+"""What options are said to wait for, and the room or module of `pyhudi` in which it will stand."""
+
+
+def test_what_is_said_to_be_not_built_has_no_room() -> None:
+    said = {area.area for area in UNSUPPORTED if "not built" in area.reason}
+    assert said == set(ROOMS_OF_WHAT_IS_NOT_BUILT)
+    rooms = Path(pyhudi.__file__).parent
+    places = {title: rooms / room for title, room in ROOMS_OF_WHAT_IS_NOT_BUILT.items()}
+    built = [title for title, place in places.items() if place.exists() or place.with_suffix(".py").exists()]
+    assert built == []
+
+
+def test_what_options_wait_for_is_on_the_page_of_limitations() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "limitations.md").read_text(encoding="utf-8")
+    missing = page.partition("## Not there yet")[2].partition("\n## ")[0]
+    words = ("service manager", "catalogs", "metrics", "callbacks", "error tables", "Streamer", "Hive metastore")
+    assert [word for word in words if word not in missing] == []
 
 
 WRITES = {

@@ -101,7 +101,7 @@ def test_any_values_formatted_then_parsed_are_the_same(values: dict[str, str]) -
 
 
 def test_formatted_text_is_sorted_and_leaves_separators_in_values_alone() -> None:
-    # hudi-rs undoes no escapes, so there must be none that Java can do without (trap 15).
+    # hudi-rs undoes no escapes, so there must be none that Java can do without.
     text = format_properties({"b": "x:SIMPLE,y=1 #!", "a": " v"}, comment="two\nlines")
     assert text == b"#two\\u000alines\na=\\ v\nb=x:SIMPLE,y=1 #!\n"
 

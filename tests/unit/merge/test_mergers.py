@@ -1,4 +1,4 @@
-"""The built-in mergers, against the worked examples of the mission (flows F8, F9) and against plain loops."""
+"""The built-in mergers, against worked examples and against plain loops."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Why a commit under a lease says first what it is about to do: all interleavings of a small model (DESIGN D10).
+"""Why a commit under a lease says first what it is about to do: all interleavings of a small model.
 
-The model is not the shipped code, which the simulator runs; it is the argument for it, in the manner of reliability.md
-1.5. Writers change one file group: each loads what is completed, writes, takes the lock, looks, and puts its completed
-instant. A lease may end at any moment, and somebody may take any pending writer for dead and roll it back.
+The model is not the shipped code, which the simulator runs; it is the argument for it. Writers change one file group:
+each loads what is completed, writes, takes the lock, looks, and puts its completed instant. A lease may end at any
+moment, and somebody may take any pending writer for dead and roll it back.
 
 A write is lost when another is completed that did not begin from it. A table is damaged when an instant is completed
 whose files were deleted.

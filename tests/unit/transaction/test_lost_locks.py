@@ -1,4 +1,4 @@
-"""Commits under a lock that is lost at the worst moment: between the last look and the last put (DESIGN D10)."""
+"""Commits under a lock that is lost at the worst moment: between the last look and the last put."""
 
 from __future__ import annotations
 

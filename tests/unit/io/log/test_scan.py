@@ -1,6 +1,6 @@
 """Scanning log files: which blocks come, what damage costs, and how much is read.
 
-What is guaranteed after damage (`format/logs-and-indexes.md` 1.3): the blocks and the CORRUPT stretches cover the file;
+What is guaranteed after damage: the blocks and the CORRUPT stretches cover the file;
 every block comes as it is unless a byte of it is damaged outside of its content and header texts, or the magic right
 after it is. There is no checksum: other damage inside of contents and texts goes unseen here.
 """

@@ -1,4 +1,4 @@
-"""Which rules a commit protocol needs: the table of reliability.md 1.5, with the shipped code in place of a model.
+"""Which rules a commit protocol needs: each is switched off in the shipped code, and the broken invariant is named.
 
 What is switched off: the look at conflicts, that at new keys, exclusive creation, and instant times above all that is
 there (then they are those of a clock that stands still). There is no salt in names and no lock per file group here.
@@ -29,7 +29,7 @@ ORDER = Budget(deviations=2, schedules=400)
 LEASES = Budget(deviations=2, schedules=400, powers=Powers(pauses=True))
 PAIRS = ("update+update-2", "new+new")
 READS, KEYS = "reads", "keys"
-"""ConsistentRead and NoDuplicateKeys of reliability.md 1.5."""
+"""A read shows committed rows of one moment, and no key is in the table twice."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ TABLE = [Rules(*on) for on in product((True, False), repeat=4)]
 
 
 def expected(rules: Rules) -> set[str]:
-    """What the model of reliability.md breaks, but for what is said below.
+    """What a model of these rules in TLA+ breaks, but for what is said below.
 
     The look at new keys is a part of that at conflicts, which the model has apart. The model's clock may go on as well
     as stand still; here it stands still, so that of several writers one writes and the others are refused.

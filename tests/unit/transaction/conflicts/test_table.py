@@ -1,8 +1,7 @@
 """Every cell of the table of conflicts, by the shipped code: what must give way does, and nothing else.
 
 What ours meets comes onto the timeline between the beginning and the commit of ours, put there by ours where this
-release can do it, and otherwise by hand in the form that JVM Hudi gives it. Mission rows S5-39 to S5-43;
-reliability.md 5.1 and rows 27, 28, 53, 55, 56.
+release can do it, and otherwise by hand in the form that JVM Hudi gives it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Early conflict detection: the second writer on a file group gives up before it writes anything (S3-26, S3-28)."""
+"""Early conflict detection: the second writer on a file group gives up before it writes anything."""
 
 from __future__ import annotations
 
