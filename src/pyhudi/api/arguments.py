@@ -56,9 +56,10 @@ def query_type_of(text: Any) -> QueryType:
 def table_type_of(text: Any) -> str:
     """Hudi's name of the table type that a word stands for."""
     kinds = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
-    if str(text).lower() not in kinds:
-        raise ConfigError('table_type must be "cow" or "mor"', table_type=text)
-    return kinds[str(text).lower()]
+    kind = kinds.get(str(text).lower(), str(text).upper())
+    if kind not in kinds.values():
+        raise ConfigError('table_type must be "cow" or "mor", or COPY_ON_WRITE or MERGE_ON_READ', table_type=text)
+    return kind
 
 
 def joined(names: str | Sequence[str] | None, argument: str) -> str | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, texts_of
+from pyhudi.api.display import detail_if_reachable, table_line, table_page
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.opening import open_handle
 from pyhudi.api.row_verbs import RowVerbs
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pyhudi.api.bootstrap import CheckKeys, ModeLike
     from pyhudi.api.changes import ChangesFormat
     from pyhudi.api.indexes import Indexes
-    from pyhudi.api.inspect import Inspect
+    from pyhudi.api.inspect import Inspect, TableDetail
     from pyhudi.api.recovery import Recovery
     from pyhudi.api.rows import RowsLike
     from pyhudi.api.savepoints import Savepoints
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from pyhudi.write.result import WriteResult
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HudiTable(RowVerbs):
     """A Hudi table as it was when it was opened, by `for_path` or `create`.
 
@@ -68,6 +70,17 @@ class HudiTable(RowVerbs):
     """
 
     handle: TableHandle
+
+    def __repr__(self) -> str:
+        """Name, version, type and size. Cost: one listing of each partition, once; no size where the store fails."""
+        return table_line(self.handle.state.config, self._detail)
+
+    def _repr_html_(self) -> str:
+        return table_page(self.handle.state.config, self._detail)
+
+    @cached_property
+    def _detail(self) -> TableDetail | None:
+        return detail_if_reachable(self.inspect)
 
     @classmethod
     def for_path(

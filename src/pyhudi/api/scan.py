@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyhudi.api.arguments import query_type_of, time_text
+from pyhudi.api.display import bytes_text, counted, html_table
 from pyhudi.api.explanation import ScanExplanation, explanation_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import QueryType
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scan:
     """Rows of a table that were asked for: which columns, under which condition, of which moment or range.
 
@@ -64,6 +65,18 @@ class Scan:
     _state: TableState = field(repr=False)
     _request: ReadConfig = field(repr=False)
     _plan: ScanPlan = field(repr=False)
+
+    def __repr__(self) -> str:
+        """The table, how many columns, the condition, and how many file slices were planned. Cost: none."""
+        parts = [repr(self._state.config.name), counted(len(self.columns), "column")]
+        if self.where is not None:
+            parts.append(f"where {self.where}")
+        return f"Scan({', '.join([*parts, counted(len(self._plan.slices), 'file slice')])})"
+
+    def _repr_html_(self) -> str:
+        rows = [("columns", ", ".join(self.columns)), ("where", "all rows" if self.where is None else self.where)]
+        sizes = [("file slices", len(self._plan.slices)), ("size of their files", bytes_text(bytes_of(self)))]
+        return html_table(f"scan of {self._state.config.name}", [*rows, *sizes])
 
     @property
     def schema(self) -> pa.Schema:

@@ -8,7 +8,7 @@ from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import InstantTime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WriteResult:
     """What a completed write did.
 
@@ -29,6 +29,14 @@ class WriteResult:
     replaced_files: int
     partitions: int
     seconds: float
+
+    def __repr__(self) -> str:
+        rows = f"{self.inserted:,} inserted, {self.updated:,} updated, {self.deleted:,} deleted"
+        replaced = f", {self.replaced_files:,} replaced" if self.replaced_files else ""
+        return (
+            f"WriteResult({self.operation} {self.instant}: {rows}; files: {self.files:,} written{replaced}, "
+            f"{self.bytes:,} bytes; {self.seconds:.2f} s)"
+        )
 
 
 def result_of(

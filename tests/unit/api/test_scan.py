@@ -204,7 +204,7 @@ def test_representation_of_a_scan_has_no_options_of_the_table() -> None:
     table = open_table(storage, **{"fs.s3a.secret.key": "hush"})
 
     assert "hush" not in repr(table.scan()) + repr(table) + str(table.scan().explain())
-    assert repr(table.scan(["id"], [("id", "==", 1)])) == "Scan(columns=('id',), where=[('id', '==', 1)])"
+    assert repr(table.scan(["id"], [("id", "==", 1)])) == "Scan('t', 1 column, where [('id', '==', 1)], 2 file slices)"
 
 
 def test_scan_is_frozen() -> None:
