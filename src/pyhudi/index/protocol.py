@@ -48,7 +48,7 @@ class SliceToSearch:
 class Lookup:
     """The staged keys of one write, and how stored ones are compared with them.
 
-    `inserts_in_logs`: the groups whose logs may hold records that their base files do not. `ordering_fields` are
+    `decided_by_logs`: the groups whose logs may add records or delete some. `ordering_fields` are
     compared where a record would move to another partition, so that a late version does not move it. `keys_repeat`:
     the batch was not combined, so several of its rows may be versions of one record. `key_patterns`: what every stored
     key must fit (`check_stored_keys`). `view`: the table that is searched; tasks do not get it.
@@ -58,7 +58,7 @@ class Lookup:
     folder: str
     splits: tuple[StagedSplit, ...]
     merging: MergeSettings
-    inserts_in_logs: Collection[FileGroupId]
+    decided_by_logs: Collection[FileGroupId]
     ordering_fields: tuple[str, ...]
     scope: KeyScope
     view: FileSystemView

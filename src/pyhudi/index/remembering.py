@@ -161,7 +161,7 @@ def _fill_task(
 def _only_updates(lookup: Lookup, file_slice: FileSlice, names: Sequence[str]) -> bool:
     """Whether these files are logs over the slice's base file that hold no new record."""
     logs = {str(log.name) for log in file_slice.logs}
-    return file_slice.base is not None and file_slice.group not in lookup.inserts_in_logs and logs.issuperset(names)
+    return file_slice.base is not None and file_slice.group not in lookup.decided_by_logs and logs.issuperset(names)
 
 
 def _oldest_kept(view: FileSystemView) -> str:

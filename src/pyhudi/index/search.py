@@ -15,7 +15,7 @@ from pyhudi.table.file_slice import FileSlice, slice_files
 
 def to_search(lookup: Lookup, number: int, file_slice: FileSlice) -> SliceToSearch:
     """How a slice is searched: with its logs where they decide which keys, or which ordering values, it holds."""
-    logs_decide = lookup.scope.is_table_wide or file_slice.base is None or file_slice.group in lookup.inserts_in_logs
+    logs_decide = lookup.scope.is_table_wide or file_slice.base is None or file_slice.group in lookup.decided_by_logs
     files = slice_files(file_slice.base, file_slice.logs if logs_decide else ())
     return SliceToSearch(number, files, file_slice.partition_path)
 

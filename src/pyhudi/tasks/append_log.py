@@ -22,7 +22,7 @@ from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget, ensure_partitio
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.tasks.route import DELETE
 from pyhudi.tasks.staying_rows import with_values_of_path
-from pyhudi.tasks.tagged_rows import POSITION
+from pyhudi.tasks.tagged_rows import NEW_RECORD, POSITION
 
 DELETES_PER_BLOCK = 1_000_000
 
@@ -123,13 +123,17 @@ def _write_deletes(writer: LogWriter, batches: list[pa.RecordBatch], task: Appen
 
 def _write_rows(writer: LogWriter, pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> None:
     """Write rows as a data block; partial updates and new records need one each."""
+    is_new = [pc.equal(batch.column(POSITION), NEW_RECORD) for batch in pending]
+    inserts = sum(pc.sum(mask).as_py() for mask in is_new)
     if task.columns is None:
-        writer.write_rows(_stored(pending, task, numbers))
+        writer.write_rows(_stored(pending, task, numbers), inserts=inserts)
         return
-    for columns, is_wanted in ((None, pc.equal), (task.columns, pc.not_equal)):
-        rows = [batch.filter(is_wanted(batch.column(POSITION), -1)) for batch in pending]
-        if any(batch.num_rows for batch in rows):
-            writer.write_rows(_stored(rows, task, numbers), columns)
+    new = [batch.filter(mask) for batch, mask in zip(pending, is_new, strict=True)]
+    if inserts:
+        writer.write_rows(_stored(new, task, numbers), inserts=inserts)
+    stored = [batch.filter(pc.invert(mask)) for batch, mask in zip(pending, is_new, strict=True)]
+    if any(batch.num_rows for batch in stored):
+        writer.write_rows(_stored(stored, task, numbers), task.columns)
 
 
 def _stored(pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> pa.RecordBatch:

@@ -148,7 +148,7 @@ class LogWriter:
         self._version = to.first_version
         self._sink: IO[bytes] | None = None
         self._name = ""
-        self._size = self._rows = self._deletes = 0
+        self._size = self._rows = self._inserts = self._deletes = 0
         self._stats: list[WriteStat] = []
         self._ranges = RangesOfRows(target.files.indexed_columns)
 
@@ -161,10 +161,11 @@ class LogWriter:
         if kind is not None and self._sink is not None:
             self._sink.__exit__(kind, error, trace)
 
-    def write_rows(self, rows: pa.RecordBatch, columns: Sequence[str] | None = None) -> None:
+    def write_rows(self, rows: pa.RecordBatch, columns: Sequence[str] | None = None, *, inserts: int = 0) -> None:
         """Write rows as one data block; they have the meta columns.
 
-        `columns`: the block has these and the meta columns only, as partial updates.
+        `columns`: the block has these and the meta columns only, as partial updates. `inserts`: how many of the rows
+        are of records that the slice does not hold.
         """
         if rows.num_rows == 0:
             return
@@ -178,6 +179,7 @@ class LogWriter:
         else:
             self._write_block(BlockType.AVRO_DATA, encode_avro_records(stored, schema), headers)
         self._rows += rows.num_rows
+        self._inserts += inserts
         self._ranges.add(rows)
 
     def write_deletes(self, record_keys: pa.Array, ordering: Sequence[pa.Array], *, counted: bool = True) -> None:
@@ -258,7 +260,8 @@ class LogWriter:
                 partition_path=to.partition_path,
                 prev_commit=to.prev_commit,
                 num_writes=self._rows + self._deletes,
-                num_update_writes=self._rows,
+                num_inserts=self._inserts,
+                num_update_writes=self._rows - self._inserts,
                 num_deletes=self._deletes,
                 total_write_bytes=self._size,
                 file_size_in_bytes=self._size,
@@ -270,5 +273,5 @@ class LogWriter:
             )
         )
         self._ranges = RangesOfRows(self._target.files.indexed_columns)
-        self._sink, self._size, self._rows, self._deletes = None, 0, 0, 0
+        self._sink, self._size, self._rows, self._inserts, self._deletes = None, 0, 0, 0, 0
         self._version += 1

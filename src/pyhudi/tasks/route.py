@@ -23,7 +23,7 @@ from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.changes import CHANGE, DELETING, INSERTING, UPDATING, Change, check_absent, of_codes
 from pyhudi.tasks.stage import ROW, StagedSplit
-from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, POSITION, TAGS_SCHEMA
+from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, NEW_RECORD, POSITION, TAGS_SCHEMA
 
 DELETE = "#delete"
 UNKNOWN_POSITION = -2
@@ -49,8 +49,8 @@ class RouteTask:
     `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it. `quotas`: where new
     records of a partition path go, in order; the last one takes the rest. None: new records are not written (a delete).
     `writes_tagged`: whether rows with a tag are written (False where an insert drops them as duplicates). `changes`:
-    each row says itself what becomes of it. `live`: the tags of rows whose records are there; None for all with a tag.
-    The others are tagged because their records are in base files still, but logs have deleted them.
+    each row says itself what becomes of it. A tag without a position (`NEW_RECORD`) says where a record comes back that
+    logs have deleted.
     """
 
     storage: StorageSpec
@@ -62,7 +62,6 @@ class RouteTask:
     writes_tagged: bool
     delete_tagged: bool
     changes: bool = False
-    live: tuple[Segment, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +125,14 @@ def write_routed(
 def _routes_of(storage: Storage, task: RouteTask) -> Routes:
     tags = pa.Table.from_batches((b for segment in task.tags for b in read_segment(storage, segment)), TAGS_SCHEMA)
     changes = changes_of(storage, task.split) if task.changes else None
-    live = None if task.live is None else _rows_of(storage, task.live)
-    parts = [_tagged_routes(task, tags, changes, live)] if task.writes_tagged else []
+    parts = [_tagged_routes(task, tags, changes)] if task.writes_tagged else []
     if task.quotas is not None:
         # A record that leaves its partition is a new one where it goes.
         moved = as_mask(tags.column(MOVED))
         rows = _numbers(tags.column(ROW))
         stays = ~moved
         if changes is not None:
-            is_live = np.ones(len(rows), dtype=bool) if live is None else np.isin(rows, live)
+            is_live = _numbers(tags.column(POSITION)) != NEW_RECORD
             stays |= changes.of(rows, *DELETING) | is_live & changes.of(rows, Change.INSERT_IF_ABSENT)
         parts.extend(_new_routes(storage, task, np.unique(rows[stays]), changes, rows[moved]))
     return Routes.joined(parts)
@@ -167,19 +165,12 @@ def changes_of(storage: Storage, split: StagedSplit) -> StagedChanges:
     return StagedChanges(_numbers(rows.column(ROW)), np.asarray(rows.column(CHANGE)), rows.column(RECORD_KEY))
 
 
-def _rows_of(storage: Storage, tags: tuple[Segment, ...]) -> npt.NDArray[np.int64]:
-    batches = (batch for segment in tags for batch in read_segment(storage, segment))
-    return np.unique(_numbers(pa.Table.from_batches(batches, TAGS_SCHEMA).column(ROW)))
-
-
-def _tagged_routes(
-    task: RouteTask, tags: pa.Table, changes: StagedChanges | None, live: npt.NDArray[np.int64] | None
-) -> Routes:
+def _tagged_routes(task: RouteTask, tags: pa.Table, changes: StagedChanges | None) -> Routes:
     tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
     delete = as_mask(tags.column(MOVED)) | task.delete_tagged
     if changes is not None:
         rows = _numbers(tags.column(ROW))
-        is_live = np.ones(len(rows), dtype=bool) if live is None else np.isin(rows, live)
+        is_live = _numbers(tags.column(POSITION)) != NEW_RECORD
         check_absent(changes.keys(rows[is_live & changes.of(rows, Change.INSERT)]))
         # A deleted record comes back where it was: its key may be in one file group only.
         written = np.where(is_live, changes.of(rows, *UPDATING, *DELETING), changes.of(rows, *INSERTING))
@@ -215,7 +206,7 @@ def _new_routes(
             bounds = np.cumsum([quota.rows for quota in quotas])
             index = np.minimum(np.searchsorted(bounds, np.arange(len(new)), side="right"), len(quotas) - 1)
             assignments = np.array([quota.assignment for quota in quotas], dtype=np.int64)[index]
-            yield Routes(new, assignments, np.full(len(new), -1, np.int64), np.zeros(len(new), np.bool_))
+            yield Routes(new, assignments, np.full(len(new), NEW_RECORD, np.int64), np.zeros(len(new), np.bool_))
 
 
 def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -112,7 +112,7 @@ def _rows(segments: Sequence[Segment]) -> int:
 
 def _sorted_by_bucket(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, ...]) -> Mapping[_Place, list[Segment]]:
     job, write = batch.job, batch.write
-    known = look_up(batch, logs_may_insert=True).segments if not isinstance(write, (Upsert, Delete)) else {}
+    known = look_up(batch, in_buckets=True).segments if not isinstance(write, (Upsert, Delete)) else {}
     tasks = [
         PlaceTask(
             storage=job.table.storage.spec,

@@ -13,6 +13,7 @@ from typing import Any
 from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.file_names import file_id
+from pyhudi.index.deleted_in_logs import tag_returning_rows
 from pyhudi.index.of_options import index_of, scope_of
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.tombstones import bar_late_rows
@@ -29,7 +30,7 @@ from pyhudi.table.state import TableState
 from pyhudi.tasks.route import RouteTask, route_split
 from pyhudi.tasks.stage import StagedSplit
 from pyhudi.transaction.transaction import Transaction
-from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs
+from pyhudi.write.decisive_logs import groups_with_decisive_logs
 from pyhudi.write.job import WriteJob
 from pyhudi.write.operations import ApplyChanges, Delete, Insert, StagedWrite, Upsert, looks_up
 from pyhudi.write.plan import FilePlan, Profile, Sizing, plan_files, record_size_estimate
@@ -72,26 +73,13 @@ def searched(batch: Batch) -> Placement:
     tagged = look_up(batch)
     plan = _plan(batch, tagged)
     learned = {LEARNED_BY_INDEX: True} if tagged.by_record_index else NOTHING_LEARNED
-    live = _live(batch, tagged)
-    return Placement(plan, lambda: _route(batch, tagged, plan, live), learned=learned)
+    return Placement(plan, lambda: _route(batch, tagged, plan), learned=learned)
 
 
-def _live(batch: Batch, tagged: Tagged) -> Tagged | None:
-    """The tags of rows whose records no log has deleted, where that decides what becomes of changes; None: all.
+def look_up(batch: Batch, *, in_buckets: bool = False) -> Tagged:
+    """Tags of the rows whose keys are stored, or come back where they were; none if the write does not look keys up.
 
-    Cost: where there are logs, a second lookup, in merged slices.
-    """
-    asks = isinstance(batch.write, ApplyChanges) and batch.write.asks_whether_stored
-    has_logs = any(each.logs for slices in batch.view.latest.values() for each in slices)
-    if not asks or not has_logs or tagged.by_record_index:
-        return None
-    return look_up(replace(batch, folder=f"{batch.folder}/live"), logs_may_insert=True)
-
-
-def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
-    """Tags of the rows whose keys are stored; none if the write does not look keys up.
-
-    `logs_may_insert`: all logs may have records that their base files do not have.
+    `in_buckets`: the key tells the file group, so that any log may have any record, and a record comes back by itself.
     """
     job, write = batch.job, batch.write
     slices = [file_slice for group in batch.view.latest.values() for file_slice in group]
@@ -103,9 +91,9 @@ def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
         folder=batch.folder,
         splits=batch.splits,
         merging=replace(merging, blocks=with_archive(merging.blocks, batch.view.archived)),
-        inserts_in_logs=frozenset(each.group for each in slices)
-        if logs_may_insert
-        else groups_with_inserts_in_logs(batch.transaction.base, slices),
+        decided_by_logs=frozenset(file_slice.group for file_slice in slices)
+        if in_buckets
+        else groups_with_decisive_logs(batch.transaction.base, slices),
         ordering_fields=() if isinstance(write, Delete) else job.rules.ordering_fields,
         scope=scope_of(job.config, may_move=isinstance(write, Upsert | ApplyChanges)),
         keys_repeat=not write.combine,
@@ -113,6 +101,8 @@ def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
         view=batch.view,
     )
     tagged = index_of(job.config, batch.transaction.base).tag(job.engine, lookup, slices)
+    if _may_return(write) and not (in_buckets or tagged.by_record_index or lookup.scope.is_table_wide):
+        tagged = tag_returning_rows(job.engine, lookup, slices, tagged)
     if job.config.input.tombstone_hours and not isinstance(write, Delete):
         tagged = bar_late_rows(job.engine, lookup, slices, tagged)
     if isinstance(write, Insert) and write.on_known is DuplicatePolicy.FAIL and tagged.known_rows:
@@ -122,6 +112,11 @@ def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
             rows=sum(tagged.known_rows.values()),
         )
     return tagged
+
+
+def _may_return(write: StagedWrite) -> bool:
+    """Whether rows of this write may be of records that were deleted, and bring them back."""
+    return isinstance(write, Upsert) or (isinstance(write, ApplyChanges) and write.asks_whether_stored)
 
 
 def _plan(batch: Batch, tagged: Tagged) -> FilePlan:
@@ -176,7 +171,7 @@ def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
     return Sizing(files.max_file_size, files.small_file_limit, record_size, small_files_max=small_files_max)
 
 
-def _route(batch: Batch, tagged: Tagged, plan: FilePlan, live: Tagged | None) -> Segments:
+def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
     """Sort the rows by file. Returns the segments of each file, by the number of its assignment."""
     job, write = batch.job, batch.write
     assignment_of = {
@@ -197,7 +192,6 @@ def _route(batch: Batch, tagged: Tagged, plan: FilePlan, live: Tagged | None) ->
             writes_tagged=not isinstance(write, Insert),
             delete_tagged=isinstance(write, Delete),
             changes=isinstance(write, ApplyChanges),
-            live=None if live is None else live.segments.get(number, ()),
         )
         for number, split in enumerate(batch.splits)
     ]

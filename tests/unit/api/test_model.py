@@ -248,8 +248,8 @@ class TableLife(RuleBasedStateMachine):
 class MergeOnReadLife(RuleBasedStateMachine):
     """A merge-on-read table whose writers, compactors and rollbacks die at random effects.
 
-    Records that were deleted once come back only with a higher ordering value, and not by inserts: until the deletion
-    is compacted it stands in the way of lower ones, and its key is still in a base file, both as in JVM Hudi.
+    Records that were deleted once come back only with a higher ordering value: until the deletion is compacted it stands
+    in the way of lower ones, by the rule of the merge mode.
     """
 
     version: ClassVar[int] = 9
@@ -320,10 +320,8 @@ class MergeOnReadLife(RuleBasedStateMachine):
 
     @rule(rows=known_batches, dies_at=deaths)
     def insert_what_is_new(self, rows: Rows, dies_at: int | None) -> None:
-        fresh = [row for row in self._dated(rows) if self.model.identity(row) not in self.deleted]
-        self._write(
-            lambda table: table.insert(arrow(fresh)), lambda instant: self.model.insert(fresh, instant), dies_at
-        )
+        rows = self._dated(rows)
+        self._write(lambda table: table.insert(arrow(rows)), lambda instant: self.model.insert(rows, instant), dies_at)
 
     @rule(row=records, dies_at=deaths)
     def overwrite_partition(self, row: Record, dies_at: int | None) -> None:
