@@ -95,6 +95,30 @@ def test_partition_that_is_no_value_of_its_column_is_an_error_whatever_the_sessi
     assert sql("SELECT id FROM n") == [(1,)]
 
 
+NAME_NO_PARTITION = [
+    "ALTER TABLE pt DROP PARTITION (p)",
+    "ALTER TABLE pt DROP PARTITION ()",
+    "ALTER TABLE pt DROP PARTITION (p = )",
+    "ALTER TABLE pt DROP PARTITION (p = 'a',)",
+    "ALTER TABLE pt DROP PARTITION (p = 'a', P = 'b')",
+    "TRUNCATE TABLE pt PARTITION (p)",
+    "TRUNCATE TABLE pt PARTITION ()",
+    "SHOW PARTITIONS pt PARTITION (p)",
+    "INSERT OVERWRITE pt PARTITION () SELECT 3, 'c'",
+]
+
+
+def test_partition_clause_that_names_no_value_is_refused_and_nothing_changes(sql: Any) -> None:
+    sql("CREATE TABLE pt (id INT, p STRING) USING hudi PARTITIONED BY (p) TBLPROPERTIES (primaryKey = 'id')")
+    sql("INSERT INTO pt VALUES (1, 'a'), (2, 'b')")
+
+    for statement in NAME_NO_PARTITION:
+        with pytest.raises((SqlStatementError, SchemaMismatchError)):
+            sql(statement)
+
+    assert sql("SELECT id, p FROM pt ORDER BY id") == [(1, "a"), (2, "b")]
+
+
 def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: Any, sql: Any, tmp_path: Path) -> None:
     sql(f"CREATE TABLE h USING hudi LOCATION '{tmp_path}/h h' TBLPROPERTIES (primaryKey = 'id') AS "
         "SELECT CAST(id AS INT) AS id, id % 3 AS p FROM range(6)")  # fmt: skip

@@ -26,17 +26,21 @@ def pattern_of_spec(spark: SparkSession, table: HudiTable, spec: Spec) -> Partit
     """The partitions that a clause names, by their values in the types of the columns. Spark evaluates the values.
 
     Raises:
-        SchemaMismatchError: a column is no partition column.
+        SchemaMismatchError: a column is no partition column, or is named twice.
     """
     state = table.handle.state
     fields = tuple(state.config.partition_fields or ())
     schema = spark_schema(table.schema)
     types = {field.name: field.dataType for field in schema.fields}
     values: dict[str, Slice] = {}
+    named: set[str] = set()
     for name, value in spec:
         column = own_name(schema, name, "the partition column")
         if column not in fields:
             raise SchemaMismatchError(f"{name!r} is no partition column of the table", partition_by=fields)
+        if column in named:
+            raise SchemaMismatchError(f"the partition column {column!r} is named twice", column=column)
+        named.add(column)
         if value is not None:
             values[column] = value
     keys = key_generator_from_table(state.config.values, state.config.version, table.handle.options)

@@ -17,7 +17,7 @@ from pyhudi.sql.catalog.table_properties import hudi_options
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.statements.alter_columns import parse_columns
 from pyhudi.sql.statements.protocol import Statement, no_rows
-from pyhudi.sql.text.clauses import partition_spec, properties, property_name
+from pyhudi.sql.text.clauses import partition_values, properties, property_name
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
 from pyhudi.sql.text.tokens import Cursor, Name
 from pyhudi.table.state import update_properties
@@ -144,7 +144,7 @@ def _partitions(cursor: Cursor) -> tuple[Spec, ...]:
     cursor.accept("IF", "EXISTS")
     found: list[Spec] = []
     while cursor.accept("PARTITION"):
-        found.append(partition_spec(cursor))
+        found.append(partition_values(cursor))
         cursor.accept(",")
     cursor.accept("PURGE")
     cursor.end()

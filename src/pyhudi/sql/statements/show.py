@@ -15,7 +15,7 @@ from pyhudi.sql.catalog.registered import catalog_schema
 from pyhudi.sql.catalog.session_tables import CatalogTable
 from pyhudi.sql.statements.alter_table import Nothing
 from pyhudi.sql.statements.protocol import texts
-from pyhudi.sql.text.clauses import partition_spec, property_name
+from pyhudi.sql.text.clauses import partition_values, property_name
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
 from pyhudi.sql.text.tokens import Cursor
 
@@ -44,7 +44,7 @@ def parse_partitions(cursor: Cursor, names: Names) -> ShowPartitions:
     """`SHOW PARTITIONS name [PARTITION (…)]`."""
     cursor.expect("SHOW", "PARTITIONS")
     table = names.table(cursor.name())
-    partition = partition_spec(cursor) if cursor.accept("PARTITION") else ()
+    partition = partition_values(cursor) if cursor.accept("PARTITION") else ()
     cursor.end()
     return ShowPartitions(table, partition)
 

@@ -85,8 +85,20 @@ def column_names(cursor: Cursor) -> tuple[str, ...]:
 def partition_spec(cursor: Cursor) -> tuple[tuple[str, Slice | None], ...]:
     """Take `(a = 1, b)`: columns, each with the expression of its value, if it has one."""
     spec: list[tuple[str, Slice | None]] = []
-    for part in cursor.parenthesised().listed():
+    inner = cursor.parenthesised()
+    if inner.token is None:
+        inner.fail("a partition column is expected")
+    for part in inner.listed():
         name = part.identifier()
         spec.append((name, part.until() if part.accept("=") else None))
         part.end()
     return tuple(spec)
+
+
+def partition_values(cursor: Cursor) -> tuple[tuple[str, Slice | None], ...]:
+    """Take `(a = 1, b = 2)`: columns with the expressions of their values, which name partitions that are there."""
+    spec = partition_spec(cursor)
+    for name, value in spec:
+        if not value:
+            cursor.fail(f"the partition column {name!r} has no value: write {name} = …")
+    return spec

@@ -213,6 +213,8 @@ class Cursor:
             parts.append(Cursor(self.text, self.tokens[first : self.position], end=start + len(piece.text)))
             if not self.accept(","):
                 break
+            if self.is_at_end:
+                self.fail("something is expected after the comma")
         return parts
 
     def end(self) -> None:
