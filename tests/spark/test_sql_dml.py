@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, expr, lit
 from tests.support.pages import ROOT, blocks
@@ -111,6 +112,67 @@ UNFIT = (
     ),
     "merge into trips t using changes s on t.id = s.id when matched then update set ts = 's' || s.ts, fare = 0",
 )
+
+
+def test_literal_of_an_insert_clause_is_no_column_of_the_source(enabled: SparkSession, now: Now) -> None:
+    enabled.sql(
+        "merge into trips t using (select 5L as id, 0 union all select 6L, 1) s on t.id = s.id "
+        "when not matched then insert (id, city, ts, fare) values (s.id, 'oslo', 0, 0)"
+    )
+    enabled.sql(
+        "merge into trips t using (select 7L as id, null union all select 8L, 1) s on t.id = s.id "
+        "when not matched then insert (id, city, ts, fare) values (s.id, 'oslo', 0, null)"
+    )
+
+    assert [row[2:] for row in now() if row[0] > 4] == [(0.0, 0), (0.0, 0), (None, 0), (None, 0)]
+
+
+CLAUSES_OF_SOME_ROWS = [
+    # clauses, and the fare of id 9; at the row of id 1 their values would fail
+    ("when not matched then insert (id, city, ts, fare) values (s.id, 'oslo', 1, 8 / s.x)", 2.0),
+    ("when not matched then insert (id, city, ts, fare) values (id, 'oslo', 1, 8 / x)", 2.0),
+    ("when not matched and 8 / s.x > 1 then insert (id, city, ts, fare) values (s.id, 'oslo', 1, 3)", 3.0),
+    (
+        """when matched and s.x = 0 then update set ts = 9
+        when not matched and s.x = 0 then insert (id) values (s.id)
+        when not matched and 8 / x > 1 then insert (id, city, ts, fare) values (id, 'oslo', 1, 8 / s.x)""",
+        2.0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("clauses", "expected"), CLAUSES_OF_SOME_ROWS)
+def test_clause_is_evaluated_for_its_rows_alone(enabled: SparkSession, now: Now, clauses: str, expected: float) -> None:
+    enabled.sql(f"merge into trips t using (select 1L as id, 0 as x union all select 9L, 4) s on t.id = s.id {clauses}")
+
+    assert [row[2] for row in now() if row[0] == 9] == [expected]
+
+
+def test_clause_of_rows_without_a_source_is_evaluated_for_them_alone(enabled: SparkSession, now: Now) -> None:
+    enabled.sql(
+        "merge into trips t using (select id, fare from trips where fare = 0) s on t.id = s.id "
+        "when not matched by source and 35 / fare = 5 then update set ts = 35 / fare "
+        "when not matched by source then delete"
+    )
+
+    assert now() == [(2, "oslo", 0.0, 1), (3, "rome", 7.0, 5)]
+
+
+def test_merge_whose_condition_names_the_target_logs_no_error(
+    enabled: SparkSession, now: Now, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.addHandler(caplog.handler)
+    try:
+        enabled.sql(
+            "merge into trips t using changes s on t.id = s.id and t.city = s.city "
+            "when matched and t.fare < s.fare then update set * when not matched then insert *"
+        )
+    finally:
+        logger.removeHandler(caplog.handler)
+
+    assert now()[0] == (1, "oslo", 5.5, 2)
+    assert caplog.records == []
 
 
 def test_a_value_that_does_not_fit_its_column_is_an_error_whatever_the_session_says(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -21,6 +20,7 @@ from pyspark.sql.types import DataType, StructType
 from pyhudi.errors import ConfigError, SchemaMismatchError
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.spark.fitted_values import Fit, fitting
+from pyhudi.spark.resolution import resolves
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.tasks.changes import CHANGE, Change
 from pyhudi.write.job import WriteJob
@@ -40,7 +40,7 @@ from pyhudi.write.merge_plan import (
 
 LARGE_TARGET_BYTES = 32 << 20
 """From this size of a table on, leaving out what the source cannot match is worth a job over the source."""
-_IN_TARGET, _IN_SOURCE, _CLAUSE, _BESIDE = "#in_target", "#in_source", "#clause", "#of_"
+_IN_TARGET, _IN_SOURCE, _CLAUSE = "#in_target", "#in_source", "#clause"
 
 
 def quoted(name: str) -> str:
@@ -184,13 +184,8 @@ def _is_of_source(plan: MergePlan, source: DataFrame, condition: Any) -> bool:
     """Whether Spark resolves a condition with the columns of the source alone."""
     if condition is None:
         return True
-    if not isinstance(condition, str):
-        return False
-    try:
-        _ = (source.alias(plan.source) if plan.source else source).select(sql.expr(condition)).schema
-    except Exception:  # noqa: BLE001 - whatever Spark says of it, the join will say again
-        return False
-    return True
+    named = source.alias(plan.source) if plan.source else source
+    return isinstance(condition, str) and resolves(named, [condition])
 
 
 def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequence[tuple[str, str]]) -> DataFrame:
@@ -233,67 +228,92 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
 
 
 def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: DataFrame) -> DataFrame:
-    left, by_source = _one_sided(target.withColumn(_IN_TARGET, sql.lit(True)), plan.target, plan.not_matched_by_source)
-    right, absent = _one_sided(source.withColumn(_IN_SOURCE, sql.lit(True)), plan.source, plan.not_matched)
-    plan = replace(plan, not_matched=absent, not_matched_by_source=by_source)
+    """The changes of the rows that the join gives, each by the first clause of its kind whose condition holds.
+
+    Conditions and values are evaluated after the join, so only for the rows that their clause is for.
+    """
+    left = target.withColumn(_IN_TARGET, sql.lit(True))
+    right = source.withColumn(_IN_SOURCE, sql.lit(True))
+    left = left.alias(plan.target) if plan.target else left
+    right = right.alias(plan.source) if plan.source else right
     joined = left.join(right, _on(plan), _join_type(plan))
     of_target, of_source = sql.col(_IN_TARGET).isNotNull(), sql.col(_IN_SOURCE).isNotNull()
-    kinds = (
-        (plan.matched, of_target & of_source),
-        (plan.not_matched, of_source & ~of_target),
-        (plan.not_matched_by_source, of_target & ~of_source),
-    )
-    number, first = sql.lit(None).cast("int"), 0
-    for clauses, applies in kinds:
-        if clauses:
-            number = sql.when(applies, _clause_number(clauses, first)).otherwise(number)
+    kinds = [
+        (plan.matched, of_target & of_source, ""),
+        (plan.not_matched, of_source & ~of_target, plan.source),
+        (plan.not_matched_by_source, of_target & ~of_source, plan.target),
+    ]
+    numbered, first = [], 0
+    for clauses, applies, side in kinds:
+        numbered.append((first, clauses, applies, side))
         first += len(clauses)
-    chosen = joined.withColumn(_CLAUSE, number).where(sql.col(_CLAUSE).isNotNull())
-    codes = [_code(clause) for clause in plan.clauses]
-    path = sql.lit(None).cast("string") if is_global(job) else _of(plan.target, PARTITION_PATH)
+    _check_sides(plan, left, right)
+    if _are_clear(plan, joined):
+        number = sql.lit(None).cast("int")
+        for first, clauses, applies, _ in numbered:
+            if clauses:
+                number = sql.when(applies, _clause_number(clauses, first)).otherwise(number)
+        return _chosen(job, plan, source, joined.withColumn(_CLAUSE, number))
+    parts = []
+    for first, clauses, applies, side in numbered:
+        if clauses:
+            rows = joined.where(applies)
+            rows = rows.select(f"{quoted(side)}.*") if side else rows
+            number = _clause_number(clauses, first)
+            parts.append(_chosen(job, plan, source, rows.withColumn(_CLAUSE, number), first, len(clauses), side))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _check_sides(plan: MergePlan, left: DataFrame, right: DataFrame) -> None:
+    """Let Spark resolve the clauses of rows that have one side: they see its columns alone."""
+    for rows, texts in ((right, _texts(plan.not_matched)), (left, _texts(plan.not_matched_by_source))):
+        if texts:
+            _ = rows.select(*map(sql.expr, texts)).schema
+
+
+def _are_clear(plan: MergePlan, joined: DataFrame) -> bool:
+    """Whether clauses of rows that have one side mean the same beside the columns of the other side.
+
+    A name without a side is not clear where both sides have a column of that name.
+    """
+    texts = [*_texts(plan.not_matched), *_texts(plan.not_matched_by_source)]
+    return not texts or not (plan.source and plan.target) or resolves(joined, texts)
+
+
+def _texts(clauses: Sequence[Clause]) -> list[str]:
+    """The conditions and values of clauses that are SQL texts."""
+    given = [
+        value
+        for clause in clauses
+        for value in (clause.condition, *(() if isinstance(clause, Delete) else (clause.values or {}).values()))
+    ]
+    return [value for value in given if isinstance(value, str)]
+
+
+def _chosen(
+    job: WriteJob,
+    plan: MergePlan,
+    source: DataFrame,
+    rows: DataFrame,
+    first: int = 0,
+    count: int | None = None,
+    side: str = "",
+) -> DataFrame:
+    """The changes of rows with the numbers of their clauses; of some clauses, where the rows have one `side` alone."""
+    clauses = plan.clauses[first:] if count is None else plan.clauses[first : first + count]
+    has_target = side in ("", plan.target)
+    key = _of(plan.target, RECORD_KEY) if has_target else sql.lit(None).cast("string")
+    path = _of(plan.target, PARTITION_PATH) if has_target and not is_global(job) else sql.lit(None).cast("string")
     fit = fitting(source.sparkSession)
-    return chosen.select(
-        _of(plan.target, RECORD_KEY).alias(RECORD_KEY),
+    return rows.where(sql.col(_CLAUSE).isNotNull()).select(
+        key.alias(RECORD_KEY),
         path.alias(PARTITION_PATH),
-        _by_clause([sql.lit(int(code)) for code in codes]).cast("tinyint").alias(CHANGE),
+        _by_clause(first, [sql.lit(int(_code(clause))) for clause in clauses]).cast("tinyint").alias(CHANGE),
         *[
-            _by_clause([_value(job, plan, clause, name, kind, source, fit) for clause in plan.clauses]).alias(name)
+            _by_clause(first, [_value(job, plan, clause, name, kind, source, fit) for clause in clauses]).alias(name)
             for name, kind in _types(job).items()
         ],
     )
-
-
-def _one_sided(rows: DataFrame, side: str, clauses: tuple[Any, ...]) -> tuple[DataFrame, tuple[Any, ...]]:
-    """The rows under the name of their side, and clauses whose texts see the columns of this side alone.
-
-    A name without a side means this side's column then, though the other side may have one of the same name. So texts
-    are evaluated beside the rows before these are joined.
-    """
-    rows = rows.alias(side) if side else rows
-    spelled = {name.lower(): name for name in rows.columns}
-    found: list[Column] = []
-
-    def seen(value: Any, condition: Any = None) -> Any:
-        if not isinstance(value, str) or not side:
-            return value
-        plain = value.strip().strip("`").lower()
-        if plain in spelled:
-            return _of(side, spelled[plain])
-        name = f"{_BESIDE}{side}_{len(found)}"
-        column = sql.expr(value) if condition is None else sql.when(as_column(condition), sql.expr(value))
-        found.append(column.alias(name))
-        return sql.col(quoted(name))
-
-    seen_clauses = []
-    for clause in clauses:
-        if not isinstance(clause, Delete):
-            values = {name: seen(value, clause.condition) for name, value in clause.values.items()}
-            clause = replace(clause, values=values)  # noqa: PLW2901
-        seen_clauses.append(replace(clause, condition=seen(clause.condition)))
-    if found:
-        rows = rows.select("*", *found)
-        rows = rows.alias(side)
-    return rows, tuple(seen_clauses)
 
 
 def _on(plan: MergePlan) -> Column:
@@ -334,10 +354,10 @@ def _code(clause: Clause) -> Change:
             return Change.INSERT
 
 
-def _by_clause(values: Sequence[Column]) -> Column:
-    """The value of the chosen clause."""
-    chosen = sql.when(sql.col(_CLAUSE) == 0, values[0])
-    for number, value in enumerate(values[1:], 1):
+def _by_clause(first: int, values: Sequence[Column]) -> Column:
+    """The value of the chosen clause; `first`: the number of the first one."""
+    chosen = sql.when(sql.col(_CLAUSE) == first, values[0])
+    for number, value in enumerate(values[1:], first + 1):
         chosen = chosen.when(sql.col(_CLAUSE) == number, value)
     return chosen
 

@@ -248,8 +248,8 @@ class TableLife(RuleBasedStateMachine):
 class MergeOnReadLife(RuleBasedStateMachine):
     """A merge-on-read table whose writers, compactors and rollbacks die at random effects.
 
-    Records that were deleted once come back only with a higher ordering value: until the deletion is compacted it stands
-    in the way of lower ones, by the rule of the merge mode.
+    Records that were deleted once come back only with a higher ordering value: until the deletion is compacted it
+    stands in the way of lower ones, by the rule of the merge mode.
     """
 
     version: ClassVar[int] = 9
