@@ -46,9 +46,9 @@ class MemoryLocations:
         return self._coverage
 
     def cover(self, coverage: Coverage) -> None:
-        """See `Locations.cover`. Of two threads, what the one with the newer timeline says stays."""
+        """See `Locations.cover`. Of two threads, what the one that began later says stays."""
         with self._guard:
-            if coverage.until >= self._coverage.until:
+            if coverage.at >= self._coverage.at:
                 self._coverage = coverage
 
     def add(self, keys: pa.Array, location: Location) -> None:

@@ -69,21 +69,25 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which writes an index has seen: the completed `writes` of a timeline, and all that were completed `until`."""
+    """Which writes an index has seen: the completed `writes` of a timeline, and all that were completed `until`.
+
+    Writes are named by what does not come again (`remembering.identities`). `at`: the instant of the write that looked.
+    """
 
     writes: frozenset[str] = frozenset()
     until: str = ""
+    at: str = ""
 
     def to_bytes(self) -> bytes:
         """The entry of a store."""
-        return json.dumps({"until": self.until, "writes": sorted(self.writes)}).encode()
+        return json.dumps({"at": self.at, "until": self.until, "writes": sorted(self.writes)}).encode()
 
     @classmethod
     def parse(cls, entry: bytes) -> Coverage:
         """Read an entry back. Raises `CorruptDataError` for one that pyhudi did not write."""
         try:
             values = json.loads(entry)
-            return cls(frozenset(map(str, values["writes"])), str(values["until"]))
+            return cls(frozenset(map(str, values["writes"])), str(values["until"]), str(values["at"]))
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptDataError("the store of the index has an entry of another form", entry=repr(entry)) from error
 
@@ -139,7 +143,8 @@ class StoredLocations:
         """See `Locations.coverage`. Of several states that processes left, all that any of them saw is in."""
         found = [Coverage.parse(entry) for entry in self._states()]
         writes = frozenset(write for state in found for write in state.writes)
-        return Coverage(writes, max((state.until for state in found), default=""))
+        ends = [max((getattr(state, name) for state in found), default="") for name in ("until", "at")]
+        return Coverage(writes, *ends)
 
     def cover(self, coverage: Coverage) -> None:
         """See `Locations.cover`."""
@@ -184,13 +189,14 @@ class StoredLocations:
 
     def _get(self, names: list[bytes]) -> Sequence[Collection[bytes]]:
         answers = self._call("get", names)
-        if answers is None or len(answers) != len(names):
+        count = len(answers) if isinstance(answers, Sequence) else None
+        if count != len(names):
             raise StorageError(
                 "the store of the index did not answer for each key: its method `get` must return one collection of "
                 "entries for each key that it is asked for",
                 store=type(self.store).__name__,
                 keys=len(names),
-                answers=None if answers is None else len(answers),
+                answers=count,
             )
         return answers  # type: ignore[no-any-return]
 

@@ -51,7 +51,8 @@ class Lookup:
     `decided_by_logs`: the groups whose logs may add records or delete some. `ordering_fields` are
     compared where a record would move to another partition, so that a late version does not move it. `keys_repeat`:
     the batch was not combined, so several of its rows may be versions of one record. `key_patterns`: what every stored
-    key must fit (`check_stored_keys`). `view`: the table that is searched; tasks do not get it.
+    key must fit (`check_stored_keys`). `view`: the table that is searched, and
+    `instant_time`: that of the write, above all that the view has; tasks get neither.
     """
 
     storage: StorageSpec
@@ -62,6 +63,7 @@ class Lookup:
     ordering_fields: tuple[str, ...]
     scope: KeyScope
     view: FileSystemView
+    instant_time: str
     keys_repeat: bool = False
     key_patterns: tuple[str, ...] = ()
 

@@ -2,7 +2,8 @@
 
 They know file groups of keys from earlier writes (`locations.py`), so that only these groups are searched. Before a
 lookup such an index catches up with the table: it adds the keys of all writes that were completed since it last looked,
-of any writer and with any index. So it never lacks a record, and a table that it has never seen is read once.
+of any writer and with any index. So it never lacks a record, and a table that it has never seen is read once. It is
+read again where it has lost a write since, by a rollback or a restore, or where another table stands in its place.
 
 Which of the groups holds a key, if any, is decided by the files, as with the other indexes. So what a store says of
 writes that died or were rolled back does not count, whatever it says.
@@ -10,6 +11,7 @@ writes that died or were rolled back does not count, whatever it says.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +23,7 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
-from pyhudi.format.timeline.instant import Action
+from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, Action, InstantState
 from pyhudi.index.locations import Coverage, Location, Locations
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.search import search, tag_task, to_search
@@ -30,6 +32,8 @@ from pyhudi.index.tagging import TagTask, staged_keys, stored_rows
 from pyhudi.storage.open import open_spec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
+
+BOOTSTRAP_INSTANTS = frozenset({SKELETON_INSTANT, FULL_RECORD_INSTANT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +63,19 @@ class RememberingIndex:
     def _catch_up(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> None:
         """Add the keys of the writes that are not in yet, by what the newest slices of their file groups hold."""
         view, coverage = lookup.view, self.locations.coverage()
-        missing = view.timeline.completed_times - coverage.writes
-        is_behind = _oldest_kept(view) > coverage.until
+        writes = identities(view)
+        missing = {time for identity, time in writes.items() if identity not in coverage.writes}
+        is_stale = _oldest_kept(view) > coverage.until or _has_lost(view, lookup.instant_time, coverage)
         tasks = [
             task
             for file_slice in slices
-            if (task := _fill_task(self.locations, lookup, file_slice, None if is_behind else missing)) is not None
+            if (task := _fill_task(self.locations, lookup, file_slice, None if is_stale else missing)) is not None
         ]
         if tasks:
             size = sum(file_slice.size for file_slice in slices)
             engine.map(fill_locations, tasks, size_bytes=size, description="add keys to the index")
-        if missing or is_behind:
-            self.locations.cover(Coverage(view.timeline.completed_times, _complete_until(view)))
+        if missing or is_stale:
+            self.locations.cover(Coverage(frozenset(writes), _complete_until(view), lookup.instant_time))
 
     def _find(self, engine: Engine, lookup: Lookup) -> Mapping[Location, int]:
         """The locations of the staged keys. Those of file groups that are gone for good are removed."""
@@ -162,6 +167,44 @@ def _only_updates(lookup: Lookup, file_slice: FileSlice, names: Sequence[str]) -
     """Whether these files are logs over the slice's base file that hold no new record."""
     logs = {str(log.name) for log in file_slice.logs}
     return file_slice.base is not None and file_slice.group not in lookup.decided_by_logs and logs.issuperset(names)
+
+
+def identities(view: FileSystemView) -> dict[str, str]:
+    """The completed writes by what does not come again, with their requested times.
+
+    That is the requested and the completion time. Version 6 has no completion times, and the instants of a bootstrap
+    are the same for every table: there it is the file groups that the bootstrap began.
+    """
+    found = {}
+    for time, completed in view.timeline.completion_times.items():
+        if completed != time:
+            found[f"{time}_{completed}"] = time
+        elif time in BOOTSTRAP_INSTANTS:
+            began = sorted(
+                group.file_id
+                for group, files in view.committed.groups.items()
+                if any(committed.instant_time == time for committed in files)
+            )
+            found[f"{time}_{hashlib.sha256(' '.join(began).encode()).hexdigest()[:16]}"] = time
+        else:
+            found[time] = time
+    return found
+
+
+def _has_lost(view: FileSystemView, instant_time: str, coverage: Coverage) -> bool:
+    """Whether the table has lost a write that the index has seen: by a rollback or a restore, or it is another table.
+
+    File groups may be back then whose keys the index never added, as that write had replaced them, or moved or deleted
+    their records. Writes that are archived are not lost; nor are those that began after the view was loaded, as others
+    that use the store may have seen them.
+    """
+    there, oldest = identities(view), _oldest_kept(view)
+    pending = {one.requested_time for one in view.timeline.instants if one.state is not InstantState.COMPLETED}
+    return any(
+        oldest <= time < instant_time and time not in pending
+        for write in coverage.writes - there.keys()
+        for time in (write.partition("_")[0],)
+    )
 
 
 def _oldest_kept(view: FileSystemView) -> str:

@@ -1,4 +1,4 @@
-"""Whether Spark resolves texts beside some rows. An answer "no" is no error of the user, and is not logged as one."""
+"""Resolution of SQL texts: whether Spark resolves them beside some rows. A "no" is not logged as an error."""
 
 from __future__ import annotations
 

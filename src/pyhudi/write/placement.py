@@ -99,6 +99,7 @@ def look_up(batch: Batch, *, in_buckets: bool = False) -> Tagged:
         keys_repeat=not write.combine,
         key_patterns=job.key_patterns,
         view=batch.view,
+        instant_time=batch.transaction.instant_time,
     )
     tagged = index_of(job.config, batch.transaction.base).tag(job.engine, lookup, slices)
     if _may_return(write) and not (in_buckets or tagged.by_record_index or lookup.scope.is_table_wide):

@@ -246,6 +246,7 @@ def test_a_slice_is_searched_with_its_logs_where_they_decide_what_it_holds(
         folder="x",
         splits=(),
         merging=MergeSettings(schema=with_meta_columns(rows().schema), rules=TableRules()),
+        instant_time="~",
         decided_by_logs=[one.group] if inserts else [],
         ordering_fields=(),
         scope=_scope(table_wide),

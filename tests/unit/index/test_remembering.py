@@ -279,7 +279,7 @@ def test_memory_of_many_additions_stays_in_few_runs() -> None:
 
 def test_of_two_threads_the_newer_timeline_counts() -> None:
     entries = MemoryLocations()
-    entries.cover(Coverage(frozenset({"1", "2"}), "2"))
-    entries.cover(Coverage(frozenset({"1"}), "1"))
+    entries.cover(Coverage(frozenset({"1", "2"}), "2", "4"))
+    entries.cover(Coverage(frozenset({"1"}), "1", "3"))
 
-    assert entries.coverage() == Coverage(frozenset({"1", "2"}), "2")
+    assert entries.coverage() == Coverage(frozenset({"1", "2"}), "2", "4")
