@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.io.column_statistics import ColumnBounds, read_bounds
 from pyhudi.read.alternatives import alternatives_of_predicate
@@ -165,8 +167,8 @@ def _of_one_value(values: pa.Array) -> ColumnRanges:
 class FooterRanges:
     """The ranges in the footers of base files.
 
-    This process keeps what it read: base files never change. A file whose footer cannot be read is not left out, so
-    that reading its rows says what is wrong with it.
+    This process keeps what it read by path, size and time of modification: base files never change, but plain files of
+    others may. A file whose footer cannot be read is not left out, so that reading its rows says what is wrong with it.
 
     Attributes:
         storage: the table's store.
@@ -189,7 +191,9 @@ class FooterRanges:
         }
 
 
-_kept: OrderedDict[tuple[str, str, int], dict[str, ColumnBounds]] = OrderedDict()
+_SETTLED_AFTER_MS = 3_000
+"""Stores tell times of modification in milliseconds or seconds: a younger file may change, and keep its time."""
+_kept: OrderedDict[tuple[str, str, int, int], dict[str, ColumnBounds]] = OrderedDict()
 _keeping = threading.Lock()
 
 
@@ -197,7 +201,7 @@ def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mappin
     path = one.files.base
     if path is None:
         return {}
-    place = (storage.uri, path, one.size)
+    place = (storage.uri, path, one.size, one.modified_ms)
     with _keeping:
         known = _kept.get(place, {})
     if all(name in known for name in names):
@@ -206,12 +210,20 @@ def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mappin
         found = {**known, **read_bounds(storage, path, names)}
     except (CorruptDataError, NotFoundError):
         return {}
+    if _may_change_unseen(path, one.modified_ms):
+        return found
     with _keeping:
         _kept[place] = found
         _kept.move_to_end(place)
         while len(_kept) * len(names) > _KEPT_COLUMNS_MAX:
             _kept.popitem(last=False)
     return found
+
+
+def _may_change_unseen(path: str, modified_ms: int) -> bool:
+    """Whether a file of another writer may be written again with the time of modification that it has."""
+    is_young = time.time() * 1000 - modified_ms < _SETTLED_AFTER_MS
+    return is_young and parse_data_file(path.rpartition("/")[2]) is None
 
 
 def _ranges(bounds: Sequence[ColumnBounds | None], kind: pa.DataType) -> ColumnRanges:

@@ -1,7 +1,9 @@
 """Process-local cache of the files that completed writes name.
 
-A completed instant never changes, so its metadata are read once per process. The cache belongs to the store object,
-which is shared by all uses of a table in this process (`storage.open`).
+A completed instant never changes, so its metadata are read once per process, by its path. In version 6 the path has no
+completion time: the instants of bootstraps, and of the first commits of a metadata table, are no dates and are the same
+for each table that is made at a place; they are not cached. The cache belongs to the store object, which is shared by
+all uses of a table in this process (`storage.open`).
 """
 
 from __future__ import annotations
@@ -94,7 +96,10 @@ def load_written_files(
         NotFoundError: the write was rolled back since the timeline was loaded.
     """
     kept = _kept_by(storage)
-    found = {instant: kept.find(instant_path(instant, version)) for instant in instants}
+    found = {
+        instant: kept.find(instant_path(instant, version)) if _is_unique(instant, version) else None
+        for instant in instants
+    }
     missing = [instant for instant, files in found.items() if files is None]
 
     def load(instant: Instant) -> WrittenFiles:
@@ -106,7 +111,8 @@ def load_written_files(
             if archived is None:
                 raise
             files = written_files_of(archived)
-        kept.keep(path, files)
+        if _is_unique(instant, version):
+            kept.keep(path, files)
         return files
 
     loaded = dict(zip(missing, at_once(storage, load, missing), strict=True))
@@ -116,8 +122,14 @@ def load_written_files(
 
 def remember_written_files(storage: Storage, version: TableVersion, instant: Instant, metadata: CommitMetadata) -> None:
     """Cache the files of a write that this process has just completed, so that they are not read again."""
-    _kept_by(storage).keep(instant_path(instant, version), written_files_of(metadata))
-    _make_room()
+    if _is_unique(instant, version):
+        _kept_by(storage).keep(instant_path(instant, version), written_files_of(metadata))
+        _make_room()
+
+
+def _is_unique(instant: Instant, version: TableVersion) -> bool:
+    """Whether no other write can have the path of an instant."""
+    return version.has_completion_times or not instant.requested_time.startswith("0000")
 
 
 def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
