@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import one_of, text
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.format.keys.partition_paths import unescape_value
+from pyhudi.format.keys.partition_paths import unescape_folder
 
 _CLIENT = "org.apache.hudi.client.bootstrap"
 
@@ -91,12 +91,13 @@ class BootstrapOptions:
         parse=Parser(_translator, f"one of {', '.join(each.value for each in Translator)}"),
         default=Translator.IDENTITY,
         doc="How partition paths of the source become those of the table: they stay as they are, or, decoded, `%20` "
-        "and other escapes in them become what they mean.",
+        "and other escapes in them become what they mean. They are decoded, too, where paths with escapes cannot be "
+        "those of the table: folders of pandas, pyarrow and polars.",
     )
 
     def partition_path(self, source_path: str) -> str:
         """The partition path in the table of a folder of the source."""
-        return source_path if self.translator is Translator.IDENTITY else unescape_value(source_path)
+        return source_path if self.translator is Translator.IDENTITY else unescape_folder(source_path)
 
     def mode_of(self, partition_path: str) -> BootstrapMode:
         """The mode of a partition."""

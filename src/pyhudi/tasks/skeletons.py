@@ -97,7 +97,8 @@ def _record_keys(task: SkeletonTask, skeleton: Skeleton, part: range | None) -> 
                 raise ConfigError(
                     "a file of the source has rows of another partition than that of its folder; name other partition "
                     "columns, set hoodie.datasource.write.hive_style_partitioning, or, for folders with escapes, "
-                    "hoodie.datasource.write.partitionpath.urlencode; or use mode full_record, which moves rows",
+                    "hoodie.datasource.write.partitionpath.urlencode or the Decoded… translator "
+                    "(hoodie.bootstrap.partitionpath.translator.class); or use mode full_record, which moves rows",
                     path=skeleton.source.uri,
                     folder=skeleton.partition_path,
                     partition=path,

@@ -26,6 +26,7 @@ SEGMENT_BYTES_MAX: Final = 255
 _CONTROL: Final = "".join(map(chr, range(0x20))) + "\x7f"
 _ESCAPES: Final = {ord(char): f"%{ord(char):02X}" for char in _CONTROL + "\"#%'*/:=?[\\]^{"}
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+_ESCAPES_IN_A_ROW = re.compile("(?:%[0-9A-Fa-f]{2})+")
 
 _UNCOMMON: Final = f"/:\\\\{re.escape(_CONTROL)}\ud800-\udfff"
 _PLAINLY_SAFE = re.compile(f"[^.{_UNCOMMON}\x80-\U0010ffff][^{_UNCOMMON}]{{0,62}}")
@@ -46,6 +47,23 @@ def unescape_value(text: str) -> str:
     Each escape is one UTF-16 code unit, as in Hive, so `%E2%82%AC` is three characters.
     """
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def unescape_folder(text: str) -> str:
+    """The text that the name of a folder of another program means, which wrote it with escapes.
+
+    pyarrow, pandas and polars escape bytes of UTF-8, Hive and Spark some ASCII characters alone. So escapes that are
+    UTF-8 beyond ASCII are such; others are as `unescape_value` takes them.
+    """
+    return _ESCAPES_IN_A_ROW.sub(_unescaped_bytes, text)
+
+
+def _unescaped_bytes(found: re.Match[str]) -> str:
+    raw = bytes.fromhex(found[0].replace("%", ""))
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return unescape_value(found[0])
 
 
 def format_segment(
@@ -116,12 +134,14 @@ def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_
 
 
 def path_columns(path: str) -> tuple[tuple[str, str | None], ...]:
-    """Columns and their texts in a path that is made as Hive and Spark make it, with escapes; None for null.
+    """Columns and their texts in a path of folders of another program (`unescape_folder`); None for null.
 
     Folders without a `=` are passed over.
     """
     pairs = [segment.partition("=") for segment in path.split("/") if "=" in segment]
-    return tuple((unescape_value(name), _value_of(text, url_encoded=True)) for name, _, text in pairs)
+    return tuple(
+        (unescape_folder(name), None if text == NULL_PARTITION else unescape_folder(text)) for name, _, text in pairs
+    )
 
 
 def typed_value(text: str, kind: pa.DataType) -> pa.Scalar | None:

@@ -30,7 +30,7 @@ from pyhudi.table.state import TableState
 from pyhudi.tasks.markers import task_markers
 from pyhudi.transaction.transaction import mark_inflight
 from pyhudi.write.bootstrap.copying import KeyCheck, check_unique, copied_files
-from pyhudi.write.bootstrap.plan import BootstrapPlan
+from pyhudi.write.bootstrap.plan import BootstrapPlan, with_translator
 from pyhudi.write.bootstrap.source import Source, SourceColumns, check_unchanged, load_columns, load_source
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
@@ -57,11 +57,17 @@ def plan_new_partitions(
         raise InvalidRequestError("this table was not bootstrapped: it has no source", path=table.storage.uri)
     source = load_source(open_storage(folder, table.storage.spec.options))
     known = load_view(table.storage, table.timeline).latest.keys()
-    wanted = [path for path in source.partition_paths if path not in known] if partitions is None else [*partitions]
-    for path in wanted:
-        if path not in source.files:
-            raise InvalidRequestError("the source has no such partition", partition_path=path, source=folder)
-    _check_new(wanted, known)
+    config = with_translator(config, source.partition_paths, url_encode=table.config.url_encode)
+    folder_of = {config.bootstrap.partition_path(path): path for path in source.partition_paths}
+    wanted = [
+        path for path in source.partition_paths if known.isdisjoint((path, config.bootstrap.partition_path(path)))
+    ]
+    if partitions is not None:
+        for path in partitions:
+            if path not in source.files and path not in folder_of:
+                raise InvalidRequestError("the source has no such partition", partition_path=path, source=folder)
+        wanted = list(dict.fromkeys(path if path in source.files else folder_of[path] for path in partitions))
+    _check_new(wanted, config, known)
     if not wanted:
         return None
     source = Source(source.storage, {path: source.files[path] for path in sorted(wanted)})
@@ -106,20 +112,22 @@ def _copy(plan: BootstrapPlan, job: WriteJob, *, check_keys: KeyCheck) -> WriteR
         )
     requested = encode_requested_replace_metadata(requested_replace(_OPERATION))
     with write_transaction(job, Action.REPLACE_COMMIT, requested) as transaction:
-        _check_new(plan.source.partition_paths, load_view(transaction.storage, transaction.base.timeline).latest)
+        known = load_view(transaction.storage, transaction.base.timeline).latest
+        _check_new(plan.source.partition_paths, plan.config, known)
         mark_inflight(transaction, CommitMetadata(operation=_OPERATION, stats_by_partition={}))
         with task_markers(transaction, job.config, job.engine) as markers:
             stats = copied_files(job, plan, transaction.instant_time, markers)
         _check_in_place(stats, plan, job.keys)
         check_unique(job, stats, check_keys)
         check_unchanged(plan.source, whole=False)
-        replaced: dict[str, tuple[str, ...]] = dict.fromkeys(plan.source.partition_paths, ())
+        paths = map(plan.partition_path, plan.source.partition_paths)
+        replaced: dict[str, tuple[str, ...]] = dict.fromkeys(paths, ())
         return committed(job, transaction, _OPERATION, stats, replaced)
 
 
-def _check_new(wanted: Collection[str], known: Collection[str]) -> None:
+def _check_new(wanted: Collection[str], config: WriteConfig, known: Collection[str]) -> None:
     for path in wanted:
-        if path in known:
+        if path in known or config.bootstrap.partition_path(path) in known:
             raise InvalidRequestError(
                 "the table has this partition already: upsert its rows, or delete the partition before",
                 partition_path=path,
@@ -127,8 +135,9 @@ def _check_new(wanted: Collection[str], known: Collection[str]) -> None:
 
 
 def _check_in_place(stats: Sequence[WriteStat], plan: BootstrapPlan, keys: KeyGenerator) -> None:
+    planned = set(map(plan.partition_path, plan.source.partition_paths))
     for stat in stats:
-        if stat.partition_path not in plan.modes:
+        if stat.partition_path not in planned:
             raise ConfigError(
                 "files of the source have rows of another partition than those of their folders; upsert these rows",
                 partition_path=stat.partition_path,

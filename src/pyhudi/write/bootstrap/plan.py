@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from pyhudi.config.enums import IndexType
-from pyhudi.config.options_bootstrap import BootstrapMode
+from pyhudi.config.options_bootstrap import BootstrapMode, Translator
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
-from pyhudi.format.keys.partition_paths import path_columns
+from pyhudi.format.keys.partition_paths import escape_value, path_columns
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.safe_paths import check_data_path
 from pyhudi.storage.paths import local_path
@@ -91,9 +91,25 @@ def plan_bootstrap(
         raise ConfigError("a bootstrap needs a record key: name the columns that identify a row of the source")
     source = load_source(source_storage)
     columns = load_columns(source, engine)
+    config = with_translator(config, source.partition_paths, url_encode=bool(config.table.url_encode))
     _check_translated(source, config)
     modes = {path: mode if isinstance(mode, BootstrapMode) else mode(path) for path in source.partition_paths}
     return BootstrapPlan(source, columns, modes, _with_partitions(config, source))
+
+
+def with_translator(config: WriteConfig, folders: Iterable[str], *, url_encode: bool) -> WriteConfig:
+    """The options, with the translator that decodes where a folder cannot be a partition of the table as it is.
+
+    `url_encode`: whether the partition paths of the table have escapes, which are those of Hive.
+    """
+    decoded = replace(config.bootstrap, translator=Translator.DECODED)
+    can_stay = all(
+        (text := decoded.partition_path(segment)) == segment or (url_encode and escape_value(text) == segment)
+        for folder in folders
+        for part in folder.split("/")
+        for segment in (part.rpartition("=")[2],)
+    )
+    return config if can_stay else replace(config, bootstrap=decoded)
 
 
 def _check_translated(source: Source, config: WriteConfig) -> None:
