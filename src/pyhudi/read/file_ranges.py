@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.partition_paths import typed_value
@@ -222,7 +222,7 @@ def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mappin
 
 def _may_change_unseen(path: str, modified_ms: int) -> bool:
     """Whether a file of another writer may be written again with the time of modification that it has."""
-    is_young = time.time() * 1000 - modified_ms < _SETTLED_AFTER_MS
+    is_young = SYSTEM.clock.now_ms() - modified_ms < _SETTLED_AFTER_MS
     return is_young and parse_data_file(path.rpartition("/")[2]) is None
 
 
