@@ -63,7 +63,7 @@ def without_bounds(largest: pa.StructArray) -> npt.NDArray[np.bool_]:
     found = np.zeros(len(largest), np.bool_)
     for name in ("FloatWrapper", "DoubleWrapper"):
         values = pc.struct_field(largest, [name, "value"])
-        found |= pc.fill_null(pc.is_nan(values), False).to_numpy(zero_copy_only=False)
+        found |= pc.fill_null(pc.equal(values, float("inf")), False).to_numpy(zero_copy_only=False)
     return found
 
 

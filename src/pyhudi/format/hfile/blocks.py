@@ -180,12 +180,14 @@ def payload_of(block: Block, source: Source, codec: HFileCodec) -> memoryview:
 
 
 def _verify_checksums(block: Block, source: Source) -> None:
-    if block.checksum == Checksum.NONE:
-        # Hudi's own writer: what stands in their place is zeros. So one damaged byte does not switch checksums off.
-        if any(block.checksums):
-            raise source.damage("a block of the HFile has checksums and says that it has none", block.position)
+    if block.checksum not in tuple(Checksum):
+        raise source.damage("a block header of the HFile is damaged", block.position)
+    if not any(block.checksums):
+        # Zeros are no checksums, whatever the type says: JVM Hudi writes them as NONE, hudi-rs as CRC32C.
         return
-    if block.checksum not in (Checksum.CRC32, Checksum.CRC32C) or block.bytes_per_checksum < _CHECKSUM_CHUNK_MIN:
+    if block.checksum == Checksum.NONE:  # so one damaged byte does not switch checksums off
+        raise source.damage("a block of the HFile has checksums and says that it has none", block.position)
+    if block.bytes_per_checksum < _CHECKSUM_CHUNK_MIN:
         raise source.damage("a block header of the HFile is damaged", block.position)
     covered = source.read(block.position, block.end - len(block.checksums))
     checksums = crc32_of_chunks if block.checksum == Checksum.CRC32 else crc32c_of_chunks

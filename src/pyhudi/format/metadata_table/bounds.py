@@ -129,8 +129,8 @@ def believed_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partition
         known_low &= ~(is_log & _matches(low, _ABOVE_16_BITS))
         known_high &= ~(is_log & _matches(high, _BEHIND_SURROGATES))
     if pa.types.is_floating(kind):
-        known_low &= ~_is_nan(low)
-        known_high &= ~_is_nan(high)
+        known_low &= ~_may_be_nan(low)
+        known_high &= ~_may_be_nan(high)
     return ColumnBounds(
         _only(low, known_low),
         _only(high, known_high),
@@ -177,8 +177,11 @@ def _is_positive_zero(values: pa.Array) -> Flags:
     return flags
 
 
-def _is_nan(values: pa.Array) -> Flags:
-    flags: Flags = pc.fill_null(pc.is_nan(values), False).to_numpy(zero_copy_only=False)
+def _may_be_nan(values: pa.Array) -> Flags:
+    """Which bounds are NaN, or infinity, as which pyhudi writes NaN (`statistics_payloads`)."""
+    flags: Flags = pc.fill_null(pc.or_(pc.is_nan(values), pc.equal(values, float("inf"))), False).to_numpy(
+        zero_copy_only=False
+    )
     return flags
 
 

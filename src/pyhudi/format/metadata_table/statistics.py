@@ -54,7 +54,11 @@ def statistics_payloads(ranges: pa.RecordBatch, kind: pa.DataType, *, is_tight: 
 
 
 def _wrapped(bounds: pa.StructArray, ranges: pa.RecordBatch, kind: pa.DataType, *, has_types: bool) -> pa.StructArray:
-    """Bounds as the records have them: a struct with one field per wrapper, which is a struct with a `value`."""
+    """Bounds as the records have them: a struct with one field per wrapper, which is a struct with a `value`.
+
+    NaN becomes infinity. JVM Hudi asks the bounds by a DataFrame of Spark, and loses the files, and whole partitions,
+    whose greatest value is NaN by a condition such as `x > 5`. Infinity passes it.
+    """
     if has_types:
         values = {field.name: bounds.field(number) for number, field in enumerate(bounds.type)}
     else:
@@ -62,6 +66,8 @@ def _wrapped(bounds: pa.StructArray, ranges: pa.RecordBatch, kind: pa.DataType, 
     wrappers = []
     for field in kind:
         found = values.get(field.name)
+        if found is not None and pa.types.is_floating(found.type):
+            found = pc.if_else(pc.is_nan(found), pa.scalar(float("inf"), found.type), found)
         if found is None:
             wrappers.append(pa.nulls(len(bounds), field.type))
         else:

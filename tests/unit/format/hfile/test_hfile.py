@@ -342,6 +342,16 @@ def test_wrong_byte_under_a_checksum_is_found(kind: int):
 
 
 @pytest.mark.parametrize("kind", [1, 2], ids=["CRC-32", "CRC-32C"])
+def test_zeros_in_place_of_checksums_are_none_whatever_the_type_says(kind: int):
+    part = block(b"DATABLK*", PAYLOAD, checksum=kind, per_checksum=1024)
+    sums = -(-(33 + len(PAYLOAD)) // 1024) * 4
+    assert any(part[-sums:])
+    assert entries_of(read(hfile(part[:-sums] + bytes(sums), count=100))) == ENTRIES
+    with pytest.raises(CorruptDataError, match="checksum"):
+        read(hfile(part[:-sums] + bytes(sums - 1) + b"\1", count=100))
+
+
+@pytest.mark.parametrize("kind", [1, 2], ids=["CRC-32", "CRC-32C"])
 def test_a_damaged_byte_does_not_switch_checksums_off(kind: int):
     data = bytearray(hfile(block(b"DATABLK*", PAYLOAD, checksum=kind, per_checksum=1024), count=100))
     assert data[24] == kind

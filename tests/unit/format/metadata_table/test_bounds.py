@@ -42,6 +42,16 @@ def test_a_nan_is_no_bound_but_the_lower_bound_beside_it_is_one() -> None:
     assert _believed(pa.float64(), 1.0, float("nan"), file=LOG)[:2] == (1.0, None)
 
 
+def test_a_nan_is_written_as_infinity_which_no_cache_of_spark_leaves_out() -> None:
+    known = value_kind(pa.float32())
+    assert known is not None
+    version = payload_type(table_version(9), COLUMN_STATS_COLUMN)
+    ranges = [Range("a", known, 1.0, float("nan"), 5, 0), Range("b", known, float("nan"), float("nan"), 5, 0)]
+    written = statistics_payloads(ranges_batch({("p", BASE): ranges}), version, is_tight=False)
+    bounds = [(one["minValue"]["FloatWrapper"], one["maxValue"]["FloatWrapper"]) for one in written.to_pylist()]
+    assert bounds == [({"value": 1.0}, {"value": float("inf")}), ({"value": float("inf")},) * 2]
+
+
 def test_text_without_bounds_is_null_only_where_no_long_text_can_be_there() -> None:
     nothing = {"values": 5, "nulls": 5}
     assert _believed(pa.string(), None, None, uncompressed_size=40, **nothing)[3]
