@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, missing_oracle
 from tests.support.statistics import Payload, statistics_known
 
 import pyhudi
@@ -240,3 +240,56 @@ def test_jvm_hudi_finds_the_same_rows_of_our_tables_with_and_without_skipping(
     with pytest.MonkeyPatch().context() as patch:
         patch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
         _check_our_queries(path)
+
+
+_OF_NUMBERS: dict[str, Callable[[float], bool]] = {  # Spark's order: NaN is above all numbers, and both zeros are equal
+    "x > 5": lambda x: x > 5 or x != x,
+    "x >= 12": lambda x: x >= 12 or x != x,
+    "x = 11": lambda x: x == 11,
+    "x < 3": lambda x: x < 3,
+    "x <= 0": lambda x: x <= 0,
+    "x != 5": lambda _: True,
+    "x in (1, 12)": lambda x: x in (1, 12),
+    "x between 5 and 11": lambda x: 5 <= x <= 11,
+    "x > 1e9": lambda x: x != x,
+    "x is not null": lambda _: True,
+}
+
+
+@pytest.mark.parametrize("skips", ["true", "false"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_jvm_hudi_loses_no_number_by_our_statistics_of_columns_with_nan(
+    tmp_path: Path, version: int, skips: str
+) -> None:
+    release = RELEASE_OF_TABLE_VERSION[version]
+    reason = missing_oracle(release)
+    if reason is not None:
+        pytest.skip(reason)
+    # In "mixed" one file has a NaN and the other has none, in "nan" both have nothing else.
+    numbers = {f"mixed {at}": value for at, value in enumerate((0.0, _NAN, 2.0, 10.0, 11.0, 12.0))}
+    numbers |= {f"plain {at}": value for at, value in enumerate((-0.0, 1.0, 2.0, 10.0, 11.0, 12.0))}
+    numbers |= {f"nan {at}": _NAN for at in range(6)}
+    for kind in ("cow", "mor"):
+        for part in (0, 3):
+            chosen = {key: x for key, x in numbers.items() if part <= int(key.split()[1]) < part + 3}
+            values = pa.array(list(chosen.values()), pa.float64(), from_pandas=False)
+            cities = [key.split()[0] for key in chosen]
+            rows = pa.table({"id": list(chosen), "ts": [1] * 9, "city": cities, "x": values})
+            rows = rows.append_column("single", rows["x"].cast(pa.float32()))
+            options = {**_options(version, kind), "hoodie.datasource.write.operation": "insert"}
+            pyhudi.save(rows, str(tmp_path / kind), mode="append", hudi_options=options)
+
+    # A session of its own: in one that has planned queries with skipping, switching it off changes no answer.
+    oracle = Oracle(release)
+    try:
+        oracle.sql(f"SET hoodie.enable.data.skipping={skips}")
+        oracle.sql(f"SET hoodie.metadata.enable={skips}")
+        for kind in ("cow", "mor"):
+            oracle.sql(f"CREATE TABLE {kind} USING hudi LOCATION '{tmp_path / kind}'")
+            for column in ("x", "single"):
+                for condition, holds in _OF_NUMBERS.items():
+                    asked = condition.replace("x", column)
+                    found = {str(row["id"]) for row in oracle.sql(f"SELECT id FROM {kind} WHERE {asked}")}
+                    assert found == {key for key, x in numbers.items() if holds(x)}, (kind, asked)
+    finally:
+        oracle.stop()
