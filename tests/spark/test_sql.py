@@ -158,6 +158,24 @@ def test_table_of_a_query_that_the_catalog_refuses_leaves_no_table_behind(sql: A
     assert sql("SELECT id, p FROM t") == [(1, 2)]
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_table_of_a_query_without_nulls_takes_nulls_in_updates_and_merges(spark: Any, sql: Any, kind: str) -> None:
+    query = "SELECT 1 AS id, true AS b, array(1) AS numbers, named_struct('x', 1) AS inner, map('k', 1) AS pairs"
+    sql(f"CREATE TABLE t USING hudi TBLPROPERTIES (primaryKey = 'id', type = '{kind}') AS {query}")
+    spark.sql(f"{query} UNION ALL SELECT 3, true, array(1), named_struct('x', 1), map('k', 1)").writeTo("w").using(
+        "hudi"
+    ).tableProperty("primaryKey", "id").tableProperty("type", kind).create()
+    inner = (
+        "array(1, NULL) AS numbers, named_struct('x', CAST(NULL AS INT)) AS inner, map('k', CAST(NULL AS INT)) AS pairs"
+    )
+    for table in ("t", "w"):
+        sql(f"UPDATE {table} SET b = NULL WHERE id = 1")
+        sql(f"MERGE INTO {table} t USING (SELECT explode(array(1, 2)) AS id, CAST(NULL AS BOOLEAN) AS b, {inner}) s "
+            "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+        rows = sql(f"SELECT id, b, numbers, inner.x, pairs['k'] FROM {table} WHERE id < 3 ORDER BY id")
+        assert rows == [(key, None, [1, None], None, None) for key in (1, 2)]
+
+
 def test_table_is_a_query_and_the_cache_takes_queries_alone(spark: Any, sql: Any) -> None:
     sql("CREATE TABLE t (id INT, v STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")
     sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")

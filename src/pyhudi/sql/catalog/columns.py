@@ -44,6 +44,21 @@ def _plain(field: StructField) -> StructField:
     return StructField(field.name, kind, field.nullable, field.metadata)
 
 
+def nullable(schema: StructType) -> StructType:
+    """The columns, and those inside of them, with nulls allowed; `StructType.toNullable` of newer Sparks."""
+    return StructType([StructField(one.name, _nullable(one.dataType), True, one.metadata) for one in schema.fields])
+
+
+def _nullable(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return nullable(kind)
+    if isinstance(kind, spark_types.ArrayType):
+        return spark_types.ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, spark_types.MapType):
+        return spark_types.MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    return kind
+
+
 def ddl_of(schema: StructType) -> str:
     """The columns as `CREATE TABLE` has them, with their comments."""
     return ", ".join(ddl_lines(schema))

@@ -21,7 +21,7 @@ from pyhudi.errors import SchemaMismatchError, TableExistsError, TableNotFoundEr
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.spark.options import with_session_store
 from pyhudi.spark.types import arrow_schema, spark_schema
-from pyhudi.sql.catalog.columns import own_name, with_last
+from pyhudi.sql.catalog.columns import nullable, own_name, with_last
 from pyhudi.sql.catalog.registered import Registration, check_no_credentials, properties_of
 from pyhudi.sql.catalog.session_options import session_options
 from pyhudi.sql.catalog.session_tables import session_tables
@@ -108,6 +108,9 @@ def _chosen_location(spark: SparkSession, name: tuple[str, ...]) -> str:
 def _arranged(new: NewTable) -> NewTable:
     """The table with its partition columns at the end, and columns named as they are spelled.
 
+    Columns of a query take nulls, as in JVM Hudi and in Spark's own tables: that its rows have none says nothing of
+    those to come.
+
     Raises `TableNotFoundError` where there are no columns.
     """
     if new.schema is None:
@@ -116,7 +119,7 @@ def _arranged(new: NewTable) -> NewTable:
         )
     schema = StructType([one for one in new.schema.fields if one.name not in META_COLUMNS])
     partition_fields = tuple(own_name(schema, name, "the partition column") for name in new.partition_fields)
-    schema = with_last(schema, partition_fields)
+    schema = with_last(schema if new.rows is None else nullable(schema), partition_fields)
     rows = None if new.rows is None else new.rows.select(*map(quoted_name, schema.names))
     return replace(new, schema=schema, partition_fields=partition_fields, rows=rows)
 
