@@ -35,9 +35,9 @@ from pyhudi.environment import SYSTEM
 from pyhudi.format.hfile.blocks import source_of
 from pyhudi.format.hfile.indexed import open_hfile, sorted_keys
 from pyhudi.format.hfile.writer import write_hfile
-from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.lister import metadata_lister
+from pyhudi.metadata_table.partitions.files import FilesPartition
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import FileInfo, FolderListing

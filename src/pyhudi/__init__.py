@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from pyhudi.api.writes import save
     from pyhudi.config.option import OptionWarning
     from pyhudi.engine.progress import Progress
-    from pyhudi.index.locations import KeyStore
+    from pyhudi.index.key_value.locations import KeyStore
     from pyhudi.read.conditions import Where
-    from pyhudi.read.skipping import IndexUse
-    from pyhudi.services.alter_columns import ColumnsChanged
+    from pyhudi.read.skipping.column_statistics import IndexUse
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
+    from pyhudi.services.columns.alter import ColumnsChanged
     from pyhudi.services.indexing.build import BuiltIndex
+    from pyhudi.services.partition_ttl.expire import Expired
     from pyhudi.services.restore.execute import Restored
+    from pyhudi.services.restore.savepoint import Savepoint
     from pyhudi.services.rollback.execute import RolledBack
-    from pyhudi.services.savepoint import Savepoint
-    from pyhudi.services.ttl import Expired
     from pyhudi.services.upgrade.change import VersionChanged
     from pyhudi.sql.enable import disable, enable
     from pyhudi.sql.session import spark_session
@@ -84,14 +84,14 @@ _HOMES = {
     "Archived": "pyhudi.services.archiving.archive",
     "BuiltIndex": "pyhudi.services.indexing.build",
     "Cleaned": "pyhudi.services.cleaning.execute",
-    "ColumnsChanged": "pyhudi.services.alter_columns",
-    "Expired": "pyhudi.services.ttl",
+    "ColumnsChanged": "pyhudi.services.columns.alter",
+    "Expired": "pyhudi.services.partition_ttl.expire",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",
-    "IndexUse": "pyhudi.read.skipping",
+    "IndexUse": "pyhudi.read.skipping.column_statistics",
     "Indexes": "pyhudi.api.indexes",
     "Inspect": "pyhudi.api.inspect",
-    "KeyStore": "pyhudi.index.locations",
+    "KeyStore": "pyhudi.index.key_value.locations",
     "Merge": "pyhudi.api.row_changes",
     "OptionWarning": "pyhudi.config.option",
     "Outcome": "pyhudi.table.outcome",
@@ -100,7 +100,7 @@ _HOMES = {
     "Restored": "pyhudi.services.restore.execute",
     "RolledBack": "pyhudi.services.rollback.execute",
     "RowsLike": "pyhudi.api.rows",
-    "Savepoint": "pyhudi.services.savepoint",
+    "Savepoint": "pyhudi.services.restore.savepoint",
     "Savepoints": "pyhudi.api.savepoints",
     "Scan": "pyhudi.api.scan",
     "ScanExplanation": "pyhudi.api.explanation",

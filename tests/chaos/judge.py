@@ -17,8 +17,8 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import HudiError
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.history import archived_metadata
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.timeline import load_rollback_plan
 from pyhudi.testing.isolation import Ending, Transaction, check_history

@@ -26,8 +26,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import pyhudi
+from pyhudi.table.archive.history import archived_values
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.history import archived_values
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 
 PROGRAM = Path(__file__).with_name("stream_program.py")

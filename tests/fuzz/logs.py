@@ -27,7 +27,7 @@ from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_data, decode_avro_records, encode_avro_data, encode_avro_records
 from pyhudi.format.json_rows import JsonForm, rows_as_json
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
-from pyhudi.format.log.change_data import LoggingMode, change_rows, change_schema, decode_changes, encode_changes
+from pyhudi.format.log.cdc import LoggingMode, change_rows, change_schema, decode_changes, encode_changes
 from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.format.schema.avro_arrow import arrow_to_avro

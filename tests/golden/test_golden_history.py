@@ -13,7 +13,7 @@ from tests.interop.history_life import BEGIN, END, FALL_BACK, History, State, ch
 
 import pyhudi
 from pyhudi.errors import HistoryNotRetainedError
-from pyhudi.table.archived_writes import load_archived_writes
+from pyhudi.table.archive.writes import load_archived_writes
 
 HERE = Path(__file__).parent
 LIVED = entries(HERE / "history")

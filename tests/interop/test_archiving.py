@@ -14,7 +14,7 @@ import pyhudi
 from pyhudi.format.metadata.archive_merge import MERGE_PLAN_FILE, ArchiveMergePlan, encode_merge_plan
 from pyhudi.format.timeline.archived_log_writing import archive_file_name, archive_number
 from pyhudi.storage.open import open_storage
-from pyhudi.table.history import history_files
+from pyhudi.table.archive.history import history_files
 from pyhudi.table.state import TableState, load_table
 
 OracleOf = Callable[[str], Oracle]

@@ -13,13 +13,13 @@ from tests.support.oracle import Oracle
 
 import pyhudi
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.read.believed import BelievedMetadata
-from pyhudi.read.by_expression import skip_by_expressions
-from pyhudi.read.by_key import file_id_of
-from pyhudi.read.comparisons import Comparison
-from pyhudi.read.expressions import certain
-from pyhudi.read.predicates import AllOf, NullTest
 from pyhudi.read.scan import plan_table_scan
+from pyhudi.read.skipping.comparisons import Comparison
+from pyhudi.read.skipping.expression_index import skip_by_expressions
+from pyhudi.read.skipping.expressions import certain
+from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.predicates import AllOf, NullTest
+from pyhudi.read.skipping.record_index import file_id_of
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
 

@@ -32,7 +32,7 @@ from tests.support.tables import (
 
 import pyhudi
 from pyhudi.errors import ConfigError, RecordKeyError, StorageError
-from pyhudi.index.stores.hbase import call, table_at
+from pyhudi.index.key_value.stores.hbase import call, table_at
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import load_view

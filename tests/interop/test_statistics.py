@@ -17,8 +17,8 @@ from tests.support.statistics import Payload, statistics_known
 import pyhudi
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, payload_type
 from pyhudi.format.metadata_table.statistics import statistics_payloads
-from pyhudi.metadata_table.column_stats import live_paths
 from pyhudi.metadata_table.file_ranges import RangesTask, ranges_of_files
+from pyhudi.metadata_table.partitions.column_stats import live_paths
 from pyhudi.storage.local import LocalStorage
 from pyhudi.table.state import load_table
 
@@ -161,7 +161,7 @@ def test_statistics_that_jvm_hudi_wrote_equal_ours_and_lose_no_row(
 
     _check_equal(path)
     with pytest.MonkeyPatch().context() as patch:
-        patch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
+        patch.setattr("pyhudi.read.skipping.column_statistics.FILES_MIN", 1)
         _check_our_queries(path)
 
     # What pyhudi adds is found by JVM Hudi, and by us.
@@ -238,7 +238,7 @@ def test_jvm_hudi_finds_the_same_rows_of_our_tables_with_and_without_skipping(
     pyhudi.save(_rows(30, 2, "rome", n=[5000, None]), str(path), mode="append", hudi_options=_options(version, kind))
     _check_jvm_queries(oracle, path, f"{kind}_{version}_in_turn")
     with pytest.MonkeyPatch().context() as patch:
-        patch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
+        patch.setattr("pyhudi.read.skipping.column_statistics.FILES_MIN", 1)
         _check_our_queries(path)
 
 

@@ -48,8 +48,8 @@ ALLOWED = {
     ("spark/engine.py", "cloudpickle"): "the same",
     ("spark/reads/slice_tasks.py", "cloudpickle"): "a plan, inside of functions that Spark pickles",
     ("spark/reads/log_columns.py", "pickle"): "the plan that this program's driver made",
-    ("spark/reads/changes.py", "pickle"): "the plan that this program's driver made",
-    ("spark/reads/changes.py", "cloudpickle"): "the same, before it crosses Spark's channel",
+    ("spark/reads/cdc.py", "pickle"): "the plan that this program's driver made",
+    ("spark/reads/cdc.py", "cloudpickle"): "the same, before it crosses Spark's channel",
     ("spark/java.py", "subprocess"): "asks the user's Java for its version",
     ("__init__.py", "import_module"): "the names of this package",
     ("spark/enable.py", "import_module"): "the classes of pyspark that are wrapped",
@@ -59,9 +59,9 @@ ALLOWED = {
     ("sql/frames/install_write_to.py", "import_module"): "the same",
     ("transaction/locks/zookeeper.py", "import_module"): "kazoo, if it is installed",
     ("transaction/locks/dynamodb.py", "import_module"): "boto3, if it is installed",
-    ("index/stores/redis.py", "import_module"): "redis, if it is installed",
-    ("index/stores/hbase.py", "import_module"): "happybase, if it is installed",
-    ("index/stores/open.py", "import_module"): "an index that the options of a write name",
+    ("index/key_value/stores/redis.py", "import_module"): "redis, if it is installed",
+    ("index/key_value/stores/hbase.py", "import_module"): "happybase, if it is installed",
+    ("index/key_value/stores/open.py", "import_module"): "an index that the options of a write name",
     ("merge/table_rules.py", "import_module"): "mergers that the options of a call name; see the tests below",
 }
 """Each with its reason. Whoever adds a line has to say why no byte of a table gets there."""

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sql
 
-from pyhudi.read.comparisons import Comparison
-from pyhudi.read.predicates import AllOf, AnyOf, NullTest, Predicate, TextTest
+from pyhudi.read.skipping.comparisons import Comparison
+from pyhudi.read.skipping.predicates import AllOf, AnyOf, NullTest, Predicate, TextTest
 from pyhudi.spark.reads.catalyst import predicate_of
 from pyhudi.spark.types import spark_schema
 

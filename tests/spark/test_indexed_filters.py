@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pyhudi
-from pyhudi.read import file_ranges
+from pyhudi.read.skipping import file_bounds
 from pyhudi.spark.reads import file_index
 from pyhudi.spark.reads.jvm_objects import FileToRead, Jvm
 
@@ -104,7 +104,7 @@ def listed(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Listed:
         return real(self, groups)
 
     monkeypatch.setattr(Jvm, "file_statuses", noted)
-    monkeypatch.setattr(file_ranges, "FOOTERS_ON_DISK_MAX", 0)
+    monkeypatch.setattr(file_bounds, "FOOTERS_ON_DISK_MAX", 0)
     return answers
 
 

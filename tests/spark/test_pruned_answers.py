@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import functions as sql
 
 import pyhudi
-from pyhudi.read.predicates import AllOf
+from pyhudi.read.skipping.predicates import AllOf
 from pyhudi.spark.reads import parquet_files
 from pyhudi.spark.reads.catalyst import predicate_of
 from pyhudi.spark.reads.file_index import IndexedFiles

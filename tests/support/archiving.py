@@ -12,7 +12,7 @@ import pyhudi
 from pyhudi.errors import HistoryNotRetainedError
 from pyhudi.format.timeline.archived_log import is_archive_file, parse_archive_file
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.history import history_files
+from pyhudi.table.archive.history import history_files
 from pyhudi.table.state import load_table
 
 KEEP = {

@@ -28,10 +28,10 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
-from pyhudi.table.history import archived_metadata
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState, load_table
 from pyhudi.testing.simulation.invariants import clean_plans

@@ -11,7 +11,7 @@ from tests.support.tables import DELETE_FLAG, SCHEMA, environment
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
-from pyhudi.metadata_table.partition import Source
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.table.state import TableState
 
 _ACTIONS = ("upsert", "upsert", "flagged", "delete", "insert", "overwrite", "drop", "compact", "cluster")

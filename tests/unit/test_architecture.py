@@ -10,6 +10,7 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pyarrow as pa
@@ -150,6 +151,16 @@ def test_room_imports_only_from_rooms_before_it():
             if ROOMS.index(parts[1]) > ROOMS.index(room):
                 wrong.append(f"{name_of(path)}:{found.line} imports {found.name}")
     assert wrong == []
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """No circle among modules, imports for types and in functions included."""
+    names = {".".join(("pyhudi", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in modules()}
+    graph = {name: {found.name for found in imports_of(path)} & names.keys() - {name} for name, path in names.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(error.args[1]))
 
 
 def test_only_spark_and_sql_import_pyspark():
@@ -369,15 +380,22 @@ FIRST_WORDS_OF_RIDDLES = {
 SENTENCES_PER_PARAGRAPH = 6
 
 
-def words_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts and comments of a module, with their lines."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.lineno, node.value
+@functools.cache
+def comments_of(path: Path) -> tuple[tuple[int, str], ...]:
     with path.open("rb") as source:
-        for token in tokenize.tokenize(source.readline):
-            if token.type == tokenize.COMMENT:
-                yield token.start[0], token.string
+        tokens = tokenize.tokenize(source.readline)
+        return tuple((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
+
+
+@functools.cache
+def words_of(path: Path) -> tuple[tuple[int, str], ...]:
+    """The texts and comments of a module, with their lines."""
+    texts = (
+        (node.lineno, node.value)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return (*texts, *comments_of(path))
 
 
 @pytest.mark.parametrize("pattern", [RIDDLES, UNREACHABLE], ids=["riddles", "unreachable references"])
@@ -411,18 +429,17 @@ def programs() -> tuple[Path, ...]:
     return (*modules(), *sorted(others))
 
 
-def prose_of(path: Path) -> Iterator[tuple[int, str]]:
+@functools.cache
+def prose_of(path: Path) -> tuple[tuple[int, str], ...]:
     """The docstrings and comments of a program; of a module of the package, its other texts, too."""
     if path.is_relative_to(SOURCE):
-        yield from words_of(path)
-        return
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.lineno, node.value.value
-    with path.open("rb") as source:
-        for token in tokenize.tokenize(source.readline):
-            if token.type == tokenize.COMMENT:
-                yield token.start[0], token.string
+        return words_of(path)
+    docstrings = (
+        (node.lineno, node.value.value)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
+    return (*docstrings, *comments_of(path))
 
 
 def test_text_of_a_program_refers_to_no_list_outside_of_the_repository():

@@ -11,9 +11,9 @@ from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.format.timeline.table_version import NEWEST, TABLE_VERSIONS, TableVersion
-from pyhudi.services import column_changes
-from pyhudi.services.alter_columns import ColumnsChanged, alter_columns
-from pyhudi.services.column_changes import ColumnChange
+from pyhudi.services.columns import column_change
+from pyhudi.services.columns.alter import ColumnsChanged, alter_columns
+from pyhudi.services.columns.column_change import ColumnChange
 from pyhudi.services.upgrade.change import VersionChanged, change_version, planned_change
 
 
@@ -67,16 +67,16 @@ class Alter:
         >>> table.alter.add_column("tip", pa.float64()).schema.names[-1]
         'tip'
         """
-        change = column_changes.add_column(name, type, after=after, first=first, comment=comment)
+        change = column_change.add_column(name, type, after=after, first=first, comment=comment)
         return self._alter(change, hudi_options, call="add_column")
 
     def drop_column(self, name: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
         """Drop a column. Its values stay in the files, but a column of that name that is added later is another one."""
-        return self._alter(column_changes.drop_column(name), hudi_options, call="drop_column")
+        return self._alter(column_change.drop_column(name), hudi_options, call="drop_column")
 
     def rename_column(self, name: str, to: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
         """Give a column another name. `to`: the new name alone, also of a column inside of others."""
-        return self._alter(column_changes.rename_column(name, to), hudi_options, call="rename_column")
+        return self._alter(column_change.rename_column(name, to), hudi_options, call="rename_column")
 
     def change_type(
         self,
@@ -90,23 +90,23 @@ class Alter:
         int -> long, float, double, decimal, string; long -> float, double, decimal, string; float -> double, string;
         double -> string; decimal -> wider decimal, string; date -> string; string <-> binary.
         """
-        return self._alter(column_changes.change_type(name, type), hudi_options, call="change_type")
+        return self._alter(column_change.change_type(name, type), hudi_options, call="change_type")
 
     def move_column(
         self, name: str, *, after: str | None = None, first: bool = False, hudi_options: HudiOptions | None = None
     ) -> ColumnsChanged:
         """Put a column behind the one that is named `after` beside it, or `first`."""
-        return self._alter(column_changes.move_column(name, after=after, first=first), hudi_options, call="move_column")
+        return self._alter(column_change.move_column(name, after=after, first=first), hudi_options, call="move_column")
 
     def allow_null(self, name: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
         """Let a column be null from now on. There is no way back: JVM Hudi has none either."""
-        return self._alter(column_changes.allow_null(name), hudi_options, call="allow_null")
+        return self._alter(column_change.allow_null(name), hudi_options, call="allow_null")
 
     def comment_column(
         self, name: str, comment: str | None, *, hudi_options: HudiOptions | None = None
     ) -> ColumnsChanged:
         """Change the comment of a column; None takes it away."""
-        return self._alter(column_changes.comment_column(name, comment), hudi_options, call="comment_column")
+        return self._alter(column_change.comment_column(name, comment), hudi_options, call="comment_column")
 
     def upgrade(self, to: int = NEWEST.number, *, hudi_options: HudiOptions | None = None) -> VersionChanged:
         """Take the table to a newer version: 8 for JVM Hudi 1.0 and later, 9 for JVM Hudi 1.1 and later.

@@ -16,12 +16,12 @@ from pyhudi.api.scan import Scan, scan_of_changes
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig, begin_of
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
-from pyhudi.format.log.change_data import DELETED, INSTANT, OPERATION
+from pyhudi.format.log.cdc import DELETED, INSTANT, OPERATION
 from pyhudi.format.pieces import reordered
 from pyhudi.read.arrow import checked_names
-from pyhudi.read.change_plan import ChangePlan
-from pyhudi.read.change_rows import read_changes
-from pyhudi.read.changes import plan_changes
+from pyhudi.read.cdc.plan import ChangePlan
+from pyhudi.read.cdc.planning import plan_changes
+from pyhudi.read.cdc.rows import read_changes
 from pyhudi.read.conditions import Where, condition_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class ChangeScan(Scan):
 
     def to_df(self, spark: SparkSession) -> DataFrame:
         """The changes as a Spark DataFrame; executors read them when an action runs, in no order."""
-        from pyhudi.spark.reads.changes import change_frame  # noqa: PLC0415
+        from pyhudi.spark.reads.cdc import change_frame  # noqa: PLC0415
         from pyhudi.spark.reads.reader import spark_condition  # noqa: PLC0415
 
         rows = change_frame(spark, self._changes)

@@ -10,7 +10,7 @@ from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.read.arrow import Skipped
 from pyhudi.read.conditions import Where, shown
 from pyhudi.read.scan import ScanPlan
-from pyhudi.read.skipping import IndexUse
+from pyhudi.read.skipping.column_statistics import IndexUse
 from pyhudi.table.state import TableState
 
 _PARTITIONS_NAMED = 10

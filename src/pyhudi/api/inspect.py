@@ -13,12 +13,12 @@ from pyhudi.api.arguments import count_of, texts_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
-from pyhudi.metadata_table.check import differences
+from pyhudi.metadata_table.checks.files import differences
 from pyhudi.read.statistics import collect_statistics
 from pyhudi.read.stream import newest_position
+from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
-from pyhudi.table.history import archived_metadata
 from pyhudi.table.timeline import position_of
 from pyhudi.write.result import WriteResult, result_of
 

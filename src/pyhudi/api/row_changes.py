@@ -20,9 +20,11 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.read import arrow_changes
 from pyhudi.write.job import OPERATION_KEY, WriteJob
-from pyhudi.write.merge_plan import (
+from pyhudi.write.operations import ApplyChanges, RowsRead
+from pyhudi.write.result import WriteResult
+from pyhudi.write.row_changes import arrow
+from pyhudi.write.row_changes.plan import (
     TARGET,
     Delete,
     Insert,
@@ -39,8 +41,6 @@ from pyhudi.write.merge_plan import (
     rows_read,
     updated_columns,
 )
-from pyhudi.write.operations import ApplyChanges, RowsRead
-from pyhudi.write.result import WriteResult
 from pyhudi.write.run import ComputedChanges, write
 
 PAYLOAD_KEY = "hoodie.datasource.write.payload.class"
@@ -183,10 +183,10 @@ def change_rows(
         keys = change_keys(job, given or ())
         rows: Any
         if is_local:
-            arrow_changes.check_values(job, given or {})
-            columns = arrow_changes.deleted_columns(job) if given is None else _all_columns(job)
+            arrow.check_values(job, given or {})
+            columns = arrow.deleted_columns(job) if given is None else _all_columns(job)
             scan = _scan(handle, job, columns, where)
-            rows = arrow_changes.changes_of_rows(job, scan.to_batches(), given)
+            rows = arrow.changes_of_rows(job, scan.to_batches(), given)
         else:
             rows = _rows_on_spark(handle, job, where, given, target_name)
         has_query = not is_local and _has_query((where, *(given or {}).values()))
@@ -241,13 +241,13 @@ def _released(source: Any, engine: Engine) -> AbstractContextManager[None]:
     """Release what a merge on Spark keeps of its source, after the merge."""
     if isinstance(engine, LocalEngine):
         return nullcontext()
-    from pyhudi.spark.changes import released  # noqa: PLC0415
+    from pyhudi.spark.row_changes import released  # noqa: PLC0415
 
     return released(source)
 
 
 def _all_columns(job: WriteJob) -> list[str]:
-    return [*arrow_changes.CONTROL_NAMES, *job.schema.arrow.names]
+    return [*arrow.CONTROL_NAMES, *job.schema.arrow.names]
 
 
 def _scan(handle: TableHandle, job: WriteJob, columns: Any, where: Any) -> Scan:
@@ -256,8 +256,8 @@ def _scan(handle: TableHandle, job: WriteJob, columns: Any, where: Any) -> Scan:
 
 
 def _in_arrow(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) -> tuple[Any, bool]:
-    arrow_changes.check_resolves(job, plan, source.schema)
-    made = arrow_changes.changes_of_merge(
+    arrow.check_resolves(job, plan, source.schema)
+    made = arrow.changes_of_merge(
         job, plan, source, lambda columns, where: _scan(handle, job, columns, where).to_batches()
     )
     return made.rows, made.reads_target
@@ -265,7 +265,7 @@ def _in_arrow(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) 
 
 def _on_spark(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) -> tuple[Any, bool]:
     # Only what runs on Spark needs pyspark.
-    from pyhudi.spark import changes as spark_changes  # noqa: PLC0415
+    from pyhudi.spark import row_changes as spark_changes  # noqa: PLC0415
 
     spark_changes.check_resolves(job, plan, source)
     return spark_changes.changes_of_merge(
@@ -280,7 +280,7 @@ def _on_spark(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) 
 def _rows_on_spark(
     handle: TableHandle, job: WriteJob, where: Any, values: Mapping[str, Any] | None, target_name: str
 ) -> Any:
-    from pyhudi.spark import changes as spark_changes  # noqa: PLC0415
+    from pyhudi.spark import row_changes as spark_changes  # noqa: PLC0415
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415
 
     assert isinstance(handle.engine, SparkEngine)

@@ -11,7 +11,7 @@ from pyhudi.api.arguments import HudiOptions, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError
 from pyhudi.format.timeline.instant import instant_time_from_user
-from pyhudi.services.savepoint import Savepoint, create_savepoint, delete_savepoint, savepoint_of
+from pyhudi.services.restore.savepoint import Savepoint, create_savepoint, delete_savepoint, savepoint_of
 from pyhudi.table.savepoints import load_savepoints
 
 NAME_CHARACTERS_MAX = 200

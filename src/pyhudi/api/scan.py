@@ -25,16 +25,16 @@ from pyhudi.read.arrow import (
     scan_condition,
     skipped_by_statistics,
 )
-from pyhudi.read.believed import BelievedMetadata
-from pyhudi.read.by_index import skip_by_all_indexes
-from pyhudi.read.by_key import groups_of_where, where_of_keys
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
 from pyhudi.read.few_rows import read_few_rows
-from pyhudi.read.implied import asked_of_scan
 from pyhudi.read.plain_partitions import plan_with_plain_partitions
 from pyhudi.read.scan import ScanPlan, plan_of_file_groups
-from pyhudi.read.skipping import IndexUse
+from pyhudi.read.skipping.all_indexes import skip_by_all_indexes
+from pyhudi.read.skipping.column_statistics import IndexUse
+from pyhudi.read.skipping.expression_conditions import asked_of_scan
+from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.record_index import groups_of_where, where_of_keys
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
 

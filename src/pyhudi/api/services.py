@@ -13,7 +13,6 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.engine.progress import OnProgress
 from pyhudi.errors import ConfigError
 from pyhudi.services.archiving.archive import Archived, archive, judged_instants
-from pyhudi.services.background import wait_for_background
 from pyhudi.services.cleaning.execute import Cleaned, clean, planned_clean
 from pyhudi.services.cleaning.plan import PlannedClean
 from pyhudi.services.clustering.execute import Clustered, run_clustering, run_pending_clusterings
@@ -22,9 +21,17 @@ from pyhudi.services.clustering.schedule import planned_clustering, schedule_clu
 from pyhudi.services.compaction.execute import Compacted, run_compaction, run_pending_compactions
 from pyhudi.services.compaction.plan import PlannedCompaction
 from pyhudi.services.compaction.schedule import planned_compaction, schedule_compaction
-from pyhudi.services.runner import checked_names, due_services, pending_plans, run_due, run_plan, service_that_plans
-from pyhudi.services.service import ServiceRun
-from pyhudi.services.ttl import Expired, PartitionAge, expire_partitions, planned_expiry
+from pyhudi.services.frame.background import wait_for_background
+from pyhudi.services.frame.runner import (
+    checked_names,
+    due_services,
+    pending_plans,
+    run_due,
+    run_plan,
+    service_that_plans,
+)
+from pyhudi.services.frame.service import ServiceRun
+from pyhudi.services.partition_ttl.expire import Expired, PartitionAge, expire_partitions, planned_expiry
 
 ServiceKind = Literal["compaction", "log_compaction", "clustering", "clean"]
 

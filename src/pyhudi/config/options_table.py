@@ -23,7 +23,7 @@ from pyhudi.config.parsers import (
 from pyhudi.config.payloads import PAYLOAD
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.keys.timestamps import TimestampKind, TimeUnit
-from pyhudi.format.log.change_data import LoggingMode
+from pyhudi.format.log.cdc import LoggingMode
 from pyhudi.format.timeline.table_version import TableVersion
 
 

@@ -26,7 +26,7 @@ from pyhudi.format.keys.generator_types import (
     infer_key_generator,
     key_generator_type,
 )
-from pyhudi.format.log.change_data import LoggingMode
+from pyhudi.format.log.cdc import LoggingMode
 from pyhudi.format.timeline.table_version import MergeRuleSource, TableVersion, table_version
 
 _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."

@@ -32,8 +32,8 @@ from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
-from pyhudi.metadata_table.bloom_filters import FilterReader
-from pyhudi.metadata_table.unused import warn_of_index
+from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
+from pyhudi.metadata_table.unused_warning import warn_of_index
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice

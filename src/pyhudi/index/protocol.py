@@ -88,7 +88,7 @@ class Index(Protocol):
     """Finds the file groups of staged keys. Rows without a tag are new records: `write/plan.py` assigns them to files.
 
     A bucket index is none of these: it computes the file group of every record, stored or new, so that there is nothing
-    to look up, and nothing to plan by size (`index/buckets.py`, `tasks/place.py`).
+    to look up, and nothing to plan by size (`index/buckets/index.py`, `tasks/place.py`).
     """
 
     def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:

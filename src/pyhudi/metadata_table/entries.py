@@ -22,9 +22,9 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, RecordType
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
-from pyhudi.metadata_table.changed_rows import RowSettings, changed_rows
 from pyhudi.metadata_table.file_group import GroupTarget, write_base, write_log
-from pyhudi.metadata_table.partition import Source
+from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.record_changes import RowSettings, changed_rows
 from pyhudi.metadata_table.slice_changes import SliceChange
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec

@@ -9,7 +9,7 @@ from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.file_group import EXTENSION, FIRST_TASK, GroupTarget, file_ids
 from pyhudi.metadata_table.folders import inner_version, partition_folder
-from pyhudi.metadata_table.partition import MetadataPartition, PlacedPartition
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition, PlacedPartition
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_compaction_plan, load_timeline

@@ -23,7 +23,13 @@ from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta
 from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, create_group, file_ids, write_base
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.index_plans import delete_plan, load_plan
-from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, PlacedPartition, Source
+from pyhudi.metadata_table.partitions.protocol import (
+    LargePartition,
+    MetadataPartition,
+    OpenExchange,
+    PlacedPartition,
+    Source,
+)
 from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
 from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX
 from pyhudi.table.metadata_table import PARTITIONS_KEY, drop_metadata_table

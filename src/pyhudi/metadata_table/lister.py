@@ -22,10 +22,10 @@ from pyhudi.errors import (
 from pyhudi.format.metadata_table.keys import NO_PARTITION
 from pyhudi.format.metadata_table.schema import FILES_COLUMN, KEY, TYPE, RecordType
 from pyhudi.format.safe_paths import path_problem
-from pyhudi.metadata_table.gate import disbelief, missing_files
 from pyhudi.metadata_table.lookup import all_records, records_with_keys
+from pyhudi.metadata_table.read_checks import disbelief, missing_files
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.metadata_table.unused import warn_of_metadata_table
+from pyhudi.metadata_table.unused_warning import warn_of_metadata_table
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.metadata_partitions import FILES

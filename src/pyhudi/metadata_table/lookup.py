@@ -24,8 +24,9 @@ from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.records import conformed, decode_metadata_records
 from pyhudi.io.hfile import WHOLE_FILE_BYTES_MAX, open_hfile_of
 from pyhudi.io.log.scan import LogReader, open_log, scan_blocks
+from pyhudi.metadata_table.file_slice import GroupSlice
 from pyhudi.metadata_table.merging import REMOVED, JoinedLogs, joined_records, merged_records
-from pyhudi.metadata_table.state import GroupSlice, MetadataState
+from pyhudi.metadata_table.state import MetadataState
 from pyhudi.storage.protocol import Storage
 
 _BYTES_FOR_A_KEY: Final = 64 * 1024

@@ -13,11 +13,12 @@ from pyhudi.format.hfile.indexed import sorted_keys
 from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.locations import locations_of
 from pyhudi.format.metadata_table.schema import KEY, RECORD_INDEX_COLUMN
+from pyhudi.metadata_table.file_slice import GroupSlice
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.lookup import Wanted, read_slice
-from pyhudi.metadata_table.maintained import is_by_partition
-from pyhudi.metadata_table.record_index_by_partition import places_of
-from pyhudi.metadata_table.state import GroupSlice, MetadataState
+from pyhudi.metadata_table.partitions.maintained import is_by_partition
+from pyhudi.metadata_table.partitions.record_index_by_partition import places_of
+from pyhudi.metadata_table.state import MetadataState
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.metadata_partitions import RECORD_INDEX
 

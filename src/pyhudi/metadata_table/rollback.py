@@ -19,9 +19,9 @@ import pyarrow as pa
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.rollback import RollbackMetadata
 from pyhudi.format.timeline.instant import Instant
-from pyhudi.metadata_table.change import Change, change_of_rollback
 from pyhudi.metadata_table.delta_commit import CheckHeld
-from pyhudi.metadata_table.maintained import kept_partitions
+from pyhudi.metadata_table.file_changes import Change, change_of_rollback
+from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.undo import (
     forget_delta_commit,
     is_merged,

@@ -10,8 +10,8 @@ from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, WriteStat
 from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.io.slices.files import SliceFiles
-from pyhudi.metadata_table.change import Change
-from pyhudi.metadata_table.partition import Source
+from pyhudi.metadata_table.file_changes import Change
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
 from pyhudi.table.file_system_view import load_view
 

@@ -16,33 +16,16 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.io.log.block_filter import BlockFilter
+from pyhudi.metadata_table.file_slice import GroupSlice
 from pyhudi.metadata_table.folders import inner_version, partition_folder
-from pyhudi.metadata_table.missing import check_nothing_missing
+from pyhudi.metadata_table.missing_files import check_nothing_missing
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.archived_writes import ArchivedWrites, readable_archived_writes
+from pyhudi.table.archive.writes import ArchivedWrites, readable_archived_writes
 from pyhudi.table.committed_files import committed_files
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, position_of, timeline_of
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSlice:
-    """The newest slice of a file group: a base file, or None, and the logs after it in the order of their writes.
-
-    Paths are relative to the data table. `blocks`: which blocks of the logs count. `log_compactions`: instants whose
-    logs stand for others; empty in version 6, where the names of logs do not show their write.
-    """
-
-    file_id: str
-    base: str | None
-    base_instant: str
-    logs: tuple[str, ...]
-    blocks: BlockFilter = field(repr=False)
-    log_sizes: tuple[int, ...] = ()
-    base_size: int = 0
-    log_compactions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

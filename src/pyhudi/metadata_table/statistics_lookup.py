@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pyhudi.format.metadata_table.keys import partition_stats_keys, text_id
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN
-from pyhudi.metadata_table.change import stored_partition
+from pyhudi.metadata_table.file_changes import stored_partition
 from pyhudi.metadata_table.lookup import records_with_keys, records_with_prefixes
 from pyhudi.metadata_table.state import MetadataState
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS

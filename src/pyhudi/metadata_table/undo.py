@@ -15,7 +15,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_
 from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.state import load_metadata_state
-from pyhudi.metadata_table.trust import INITIAL_PREFIX
+from pyhudi.metadata_table.write_checks import INITIAL_PREFIX
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_timeline, position_of

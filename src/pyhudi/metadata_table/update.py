@@ -20,14 +20,14 @@ from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_comm
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.schema import KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
-from pyhudi.metadata_table.ahead import NOTHING_AHEAD, Ahead, is_complete
-from pyhudi.metadata_table.change import Change
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
+from pyhudi.metadata_table.early_records import NOTHING_AHEAD, Ahead, is_complete
+from pyhudi.metadata_table.file_changes import Change
 from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, write_log
 from pyhudi.metadata_table.folders import inner_version
 from pyhudi.metadata_table.groups import group_target
-from pyhudi.metadata_table.maintained import kept_partitions
-from pyhudi.metadata_table.partition import MetadataPartition, PlacedPartition, Source
+from pyhudi.metadata_table.partitions.maintained import kept_partitions
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition, PlacedPartition, Source
 from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.table.index_definitions import remembering_definitions
 from pyhudi.table.metadata_table import has_metadata_table

@@ -25,10 +25,10 @@ from pyhudi.format.schema.avro_arrow import is_list
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
+from pyhudi.read.bootstrapped_slices import parts_of
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
-from pyhudi.read.divided import parts_of
 from pyhudi.read.folder_constants import constants_of
-from pyhudi.read.in_order import in_order
+from pyhudi.read.prefetch import in_order
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.protocol import Storage

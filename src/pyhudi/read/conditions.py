@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import ConfigError
-from pyhudi.read.comparisons import Alternatives, comparisons_of, expression_of
+from pyhudi.read.skipping.comparisons import Alternatives, comparisons_of, expression_of
 
 Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
 """A condition on rows: `[("city", "==", "oslo"), ("fare", ">", 10)]` (all hold), a list of such lists (one holds), or

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pyhudi.read.file_ranges import FooterRanges
 from pyhudi.read.folder_constants import Value, certain_value
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.skipping.file_bounds import FooterRanges
 
 FOOTERS_OF_NULLS_MAX = 16
 """The largest number of files in the folder of nulls and empty texts whose footers are read to tell them apart."""

@@ -22,7 +22,6 @@ from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import Merger
 from pyhudi.merge.table_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.metadata_table.lister import load_read_view
-from pyhudi.read.expressions import IndexedExpression, indexed_expressions
 from pyhudi.read.partition_columns import (
     folder_columns,
     plain_fields,
@@ -30,14 +29,15 @@ from pyhudi.read.partition_columns import (
     texts_of_numbers,
     values_of_path,
 )
+from pyhudi.read.skipping.expressions import IndexedExpression, indexed_expressions
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.table.archived_writes import load_archived_writes
+from pyhudi.table.archive.history import archived_metadata
+from pyhudi.table.archive.writes import load_archived_writes
 from pyhudi.table.block_filter import block_filter, with_archive
+from pyhudi.table.columns_at_a_time import with_names_of
 from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
-from pyhudi.table.history import archived_metadata
 from pyhudi.table.lister import list_data_files
-from pyhudi.table.names_of_then import with_names_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.savepoints import completed_write, view_after

@@ -17,8 +17,8 @@ from pyhudi.errors import ConfigError, HistoryNotRetainedError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import Action, Instant, instant_time_from_user
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.read.change_plan import ChangePlan
-from pyhudi.read.changes import SERVICES, plan_changes
+from pyhudi.read.cdc.plan import ChangePlan
+from pyhudi.read.cdc.planning import SERVICES, plan_changes
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, timeline_positions
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.pending_clusterings import instants_of_clusterings

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import TableNotFoundError, UnsafePathError, UnsupportedFeatureError
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
-from pyhudi.read.change_plan import ChangePlan
-from pyhudi.read.changes import plan_changes
+from pyhudi.read.cdc.plan import ChangePlan
+from pyhudi.read.cdc.planning import plan_changes
 from pyhudi.read.plain_partitions import plan_with_plain_partitions
 from pyhudi.read.scan import ScanPlan
 from pyhudi.storage.open import open_storage

@@ -24,8 +24,8 @@ from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.change_plan import CHANGES_SCHEMA, ChangePlan
-from pyhudi.read.change_rows import read_changes
+from pyhudi.read.cdc.plan import CHANGES_SCHEMA, ChangePlan
+from pyhudi.read.cdc.rows import read_changes
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.table_of_path import changes_of_path, plan_of_path
 from pyhudi.spark.engine import conformed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyhudi.io.log.block_filter import BlockFilter
-from pyhudi.table.archived_writes import ArchivedWrites
+from pyhudi.table.archive.writes import ArchivedWrites
 from pyhudi.table.timeline import Timeline
 
 

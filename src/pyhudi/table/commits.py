@@ -14,7 +14,7 @@ from pyhudi.format.timeline.instant import Instant
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.history import archived_commit
+from pyhudi.table.archive.history import archived_commit
 from pyhudi.table.timeline import instant_path
 
 

@@ -13,7 +13,7 @@ import enum
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from pyhudi.config.bucket_properties import stored_buckets
 from pyhudi.config.enums import BucketEngine, MergeMode, TableType
@@ -27,38 +27,12 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.safe_paths import METADATA_FOLDER
-from pyhudi.storage.protocol import Storage
+from pyhudi.table.facts import Facts
 from pyhudi.table.hashing_config import HASHING_CONFIG_FOLDER, has_hashing_config
 from pyhudi.table.index_features import other_expression_index, other_secondary_index
 from pyhudi.table.metadata_partitions import Upkeep, with_upkeep
-from pyhudi.table.newest import NewestWrites
-from pyhudi.table.timeline import Timeline
 
 HASHING_METADATA_FOLDER: Final = ".hoodie/.bucket_index/consistent_hashing_metadata"
-
-
-class Facts(Protocol):
-    """Facts about a loaded table; `pyhudi.table.state.TableState` is one."""
-
-    @property
-    def config(self) -> TableConfig:
-        """Its properties."""
-
-    @property
-    def timeline(self) -> Timeline:
-        """Its timeline."""
-
-    @property
-    def storage(self) -> Storage:
-        """Its store."""
-
-    @property
-    def newest_writes(self) -> NewestWrites:
-        """Facts from its newest commits. Cost: a read, the first time."""
-
-    @property
-    def has_hashing_metadata(self) -> bool:
-        """Whether it keeps the buckets of a consistent bucket index. Cost: a listing, the first time."""
 
 
 class Use(enum.Enum):

@@ -23,7 +23,7 @@ from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import SKELETON_INSTANT, Action
 from pyhudi.io.log.block_filter import Stretch
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, readable_archived_writes
+from pyhudi.table.archive.writes import ArchivedWrites, in_place_of_archive, readable_archived_writes
 from pyhudi.table.bootstrap import load_sources
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile

@@ -19,7 +19,7 @@ from pyhudi.format.metadata.hashing import (
 )
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.archived_writes import readable_archived_writes
+from pyhudi.table.archive.writes import readable_archived_writes
 from pyhudi.table.features import HASHING_METADATA_FOLDER
 from pyhudi.table.pending_clusterings import load_clustering_plan, load_clustering_plans
 from pyhudi.table.state import TableState

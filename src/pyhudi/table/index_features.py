@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -14,10 +13,8 @@ from pyhudi.format.metadata_table.expressions import FUNCTIONS
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition, parse_index_definitions
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.table.facts import Facts
 from pyhudi.table.metadata_partitions import EXPRESSION_INDEX_PREFIX, SECONDARY_INDEX_PREFIX
-
-if TYPE_CHECKING:
-    from pyhudi.table.features import Facts
 
 
 def other_secondary_index(table: Facts) -> str | None:

@@ -1,6 +1,6 @@
 """The partitions of the metadata table: this release maintains some, a commit drops some, and some make it refuse.
 
-The one table of it. Who implements a partition (`pyhudi.metadata_table.maintained`) changes its row here.
+The one table of it. Who implements a partition (`pyhudi.metadata_table.partitions.maintained`) changes its row here.
 """
 
 from __future__ import annotations

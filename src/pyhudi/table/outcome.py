@@ -12,7 +12,7 @@ from pyhudi.format.metadata.restore import decode_restored_instants
 from pyhudi.format.metadata.rollback import decode_rollback_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.storage.bounded import read_decoded
-from pyhudi.table.history import ArchivedOutcome, archived_outcome
+from pyhudi.table.archive.history import ArchivedOutcome, archived_outcome
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_rollback_plan
 

@@ -19,10 +19,10 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.archive.history import archived_cleaned_files, archived_metadata, archived_replacements
 from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView
-from pyhudi.table.history import archived_cleaned_files, archived_metadata, archived_replacements
 from pyhudi.table.timeline import instant_path, load_timeline
 
 

@@ -11,7 +11,7 @@ from pyhudi.format.metadata.savepoint import SavepointMetadata, decode_savepoint
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.archived_writes import load_archived_writes
+from pyhudi.table.archive.writes import load_archived_writes
 from pyhudi.table.file_system_view import FileSystemView, view_of
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, position_of
 

@@ -16,7 +16,7 @@ from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import HASHING_METADATA_FOLDER, check_loadable
 from pyhudi.table.lister import Lister, StorageLister
-from pyhudi.table.newest import NewestWrites, load_newest_writes
+from pyhudi.table.newest_writes import NewestWrites, load_newest_writes
 from pyhudi.table.timeline import Timeline, timeline_of
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from pyhudi.format.timeline.instant import Instant
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.history import archived_commit
+from pyhudi.table.archive.history import archived_commit
 from pyhudi.table.timeline import instant_path
 
 KEPT_ENTRIES_MAX = 500_000

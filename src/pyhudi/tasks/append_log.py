@@ -21,7 +21,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget, ensure_partition
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.tasks.route import DELETE
-from pyhudi.tasks.staying_rows import with_values_of_path
+from pyhudi.tasks.surviving_rows import with_values_of_path
 from pyhudi.tasks.tagged_rows import NEW_RECORD, POSITION
 
 DELETES_PER_BLOCK = 1_000_000

@@ -45,7 +45,7 @@ from pyhudi.merge.pairs import flattened
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import BaseFile
-from pyhudi.tasks.change_data import ChangeDataLog, ChangeDataSettings
+from pyhudi.tasks.cdc import ChangeDataLog, ChangeDataSettings
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers
 
 

@@ -22,8 +22,8 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.exchange import Segment, open_exchange, read_segment
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.changes import DELETING, INSERTING, UPDATING, Change, check_absent
 from pyhudi.tasks.route import Routes, StagedChanges, changes_of, write_routed
+from pyhudi.tasks.row_changes import DELETING, INSERTING, UPDATING, Change, check_absent
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
 

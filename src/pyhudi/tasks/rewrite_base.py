@@ -40,7 +40,7 @@ from pyhudi.tasks.data_file import (
     ensure_partition,
 )
 from pyhudi.tasks.route import DELETE, UNKNOWN_POSITION
-from pyhudi.tasks.staying_rows import with_values_of_path
+from pyhudi.tasks.surviving_rows import with_values_of_path
 from pyhudi.tasks.tagged_rows import POSITION
 
 

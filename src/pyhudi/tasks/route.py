@@ -21,7 +21,7 @@ from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segm
 from pyhudi.merge.pairs import as_mask
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.changes import CHANGE, DELETING, INSERTING, UPDATING, Change, check_absent, of_codes
+from pyhudi.tasks.row_changes import CHANGE, DELETING, INSERTING, UPDATING, Change, check_absent, of_codes
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, NEW_RECORD, POSITION, TAGS_SCHEMA
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyhudi.config.enums import LogBlockFormat
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.format.log.change_data import change_schema
+from pyhudi.format.log.cdc import change_schema
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.format.timeline.instant import format_instant_time, parse_instant_time
@@ -14,13 +14,13 @@ from pyhudi.io.log.records import SpillSettings
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
-from pyhudi.metadata_table.asked import has_column_stats
-from pyhudi.metadata_table.column_stats import columns_to_report
+from pyhudi.metadata_table.partitions.column_stats import columns_to_report
+from pyhudi.metadata_table.requested_indexes import has_column_stats
 from pyhudi.table.block_filter import block_filter
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
-from pyhudi.tasks.change_data import ChangeDataSettings
+from pyhudi.tasks.cdc import ChangeDataSettings
 from pyhudi.tasks.data_file import WriteTarget
 from pyhudi.tasks.log_writer import LogSettings
 from pyhudi.transaction.heartbeat import heartbeat_path

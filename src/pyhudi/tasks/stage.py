@@ -26,8 +26,8 @@ from pyhudi.merge.rules import MergeRules, first_versions
 from pyhudi.merge.versions import merge_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.changes import CHANGE, Change, ChangeKeys, keyed_changes, of_codes, settled
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
+from pyhudi.tasks.row_changes import CHANGE, Change, ChangeKeys, keyed_changes, of_codes, settled
 
 ROW = "#row"
 """The number of a row in its split's rows file, from 0."""
@@ -41,7 +41,7 @@ class StageTask:
     delete, which needs keys only, that of the key columns. `combine` makes one row of the versions of a
     record by the `rules`; with `table_wide_keys` the key alone identifies a record, otherwise key and partition path.
     `needs_ordering`: a row without an ordering value is refused, as JVM Hudi cannot read logs with one. `changes`: the
-    rows are changes (`tasks/changes.py`), of which one is kept for each record.
+    rows are changes (`tasks/row_changes.py`), of which one is kept for each record.
     """
 
     storage: StorageSpec

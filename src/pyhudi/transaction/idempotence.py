@@ -14,8 +14,8 @@ from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.archive.history import archived_metadata, archived_values
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.history import archived_metadata, archived_values
 from pyhudi.table.state import TableState
 
 BATCH_ID_METADATA: Final = "_pyhudi_batch_id"

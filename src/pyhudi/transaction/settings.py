@@ -8,8 +8,8 @@ from pyhudi.config.options_clustering import ConflictStrategy, UpdateStrategy
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
-from pyhudi.metadata_table.asked import asked_indexes
-from pyhudi.metadata_table.partition import MetadataPartition
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition
+from pyhudi.metadata_table.requested_indexes import asked_indexes
 from pyhudi.transaction.heartbeat import HeartbeatSettings
 from pyhudi.transaction.locks.open import open_locks
 

@@ -30,9 +30,9 @@ from pyhudi.format.metadata.commit import CommitMetadata, encode_commit_metadata
 from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.metadata_table.ahead import Ahead, write_ahead
-from pyhudi.metadata_table.change import NOTHING_LEARNED, Change, change_of_commit
-from pyhudi.metadata_table.settle import settle_metadata_table, with_kept_partitions
+from pyhudi.metadata_table.before_write import settle_metadata_table, with_kept_partitions
+from pyhudi.metadata_table.early_records import Ahead, write_ahead
+from pyhudi.metadata_table.file_changes import NOTHING_LEARNED, Change, change_of_commit
 from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.storage.protocol import Storage
@@ -230,7 +230,7 @@ def commit(
 
     `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write guarantees.
     `engine` runs the tasks that keep indexes of the metadata table, and `learned` is what its tasks found out for them
-    (`pyhudi.metadata_table.change.Change`). `read`: the partitions from whose rows those of the write were computed.
+    (`pyhudi.metadata_table.file_changes.Change`). `read`: the partitions from whose rows the write was computed.
 
     Raises `WriteConflictError` when it must give way by the table of conflicts (`conflicts/table.py`), or a write of
     the same batch was completed (`idempotence.py`); `LockLostError` when another writer rolled this write back because

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from pyhudi.config.enums import BucketEngine
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.buckets import bucket_of_file_id, new_bucket_file_id, shared_bucket_file_id
-from pyhudi.index.bucket_numbers import number_of_buckets
-from pyhudi.index.buckets import BucketIndex
+from pyhudi.index.buckets.index import BucketIndex
+from pyhudi.index.buckets.numbers import number_of_buckets
 from pyhudi.io.exchange import Segment
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.tasks.place import Buckets, PlaceTask, ResizedBuckets, RingBuckets, SimpleBuckets, place_split
 from pyhudi.tasks.route import UNKNOWN_POSITION
+from pyhudi.write.bucket_rings import Rings, rings_of_write
 from pyhudi.write.operations import ApplyChanges, Delete, Overwrite, Upsert
 from pyhudi.write.placement import Batch, Placement, look_up
 from pyhudi.write.plan import FileAssignment, FilePlan, LogSeries
-from pyhudi.write.rings import Rings, rings_of_write
 
 _NEW = -1
 """The position of a row that is not looked for in the base file of its bucket (`route.POSITION`)."""

@@ -6,8 +6,8 @@ import fnmatch
 from collections.abc import Collection, Sequence
 
 from pyhudi.errors import InvalidRequestError
-from pyhudi.index.published import withdraw
-from pyhudi.services.dropping import Choice, drop_partitions
+from pyhudi.index.key_value.hbase_publishing import withdraw
+from pyhudi.services.partition_ttl.drop import Choice, drop_partitions
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState
 from pyhudi.write.job import WriteJob

@@ -15,8 +15,8 @@ from pyhudi.format.bloom import BloomFilterType, false_positive_rate
 from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
-from pyhudi.index.published import published
-from pyhudi.metadata_table.change import NOTHING_LEARNED
+from pyhudi.index.key_value.hbase_publishing import published
+from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.transaction.authorship import own_version

@@ -20,7 +20,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import Missing, write_schema
 from pyhudi.format.timeline.instant import Action
-from pyhudi.index.buckets import BucketIndex
+from pyhudi.index.buckets.index import BucketIndex
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.mergers import merger_to_properties
 from pyhudi.merge.rules import Merger, MergeRules, first_versions
@@ -44,8 +44,8 @@ from pyhudi.tasks.settings import change_data_settings, merge_settings, write_ta
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.settings import TransactionSettings, transaction_settings
-from pyhudi.write.buckets import bucket_index_of
-from pyhudi.write.lock_less import check_lock_less
+from pyhudi.write.bucket_index import bucket_index_of
+from pyhudi.write.non_blocking import check_lock_less
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
 _UNLIMITED = 2**62

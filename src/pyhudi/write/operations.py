@@ -9,7 +9,7 @@ from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.keys.partition_pattern import PartitionPattern
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.tasks.changes import ChangeKeys
+from pyhudi.tasks.row_changes import ChangeKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class RowsRead(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApplyChanges:
-    """Each row says what becomes of its record (`tasks/changes.py`): a merge, an update, a deletion by condition.
+    """Each row says what becomes of its record (`tasks/row_changes.py`): a merge, an update, a deletion by condition.
 
     `read`: the rows of the table from which the changes were computed. `columns`: if given, updates give new values to
     these columns only, and logs need not have the others. `asks_whether_stored`: what becomes of a row depends on

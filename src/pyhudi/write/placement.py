@@ -14,13 +14,13 @@ from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.file_names import file_id
 from pyhudi.index.deleted_in_logs import tag_returning_rows
-from pyhudi.index.of_options import index_of, scope_of
 from pyhudi.index.protocol import Lookup, Tagged
+from pyhudi.index.selection import index_of, scope_of
 from pyhudi.index.tombstones import bar_late_rows
 from pyhudi.io.exchange import Segment
-from pyhudi.metadata_table.change import NOTHING_LEARNED
-from pyhudi.metadata_table.record_index import LEARNED_BY_INDEX
-from pyhudi.services.clustering.rings import Resizes
+from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
+from pyhudi.metadata_table.partitions.record_index import LEARNED_BY_INDEX
+from pyhudi.services.clustering.hash_rings import Resizes
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId

@@ -25,8 +25,8 @@ from pyhudi.errors import (
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
-from pyhudi.services.call import ServiceCall
-from pyhudi.services.inline import run_inline_services
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.inline import run_inline_services
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.protocol import Storage
@@ -54,7 +54,7 @@ _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 10.0
 
 @dataclass(frozen=True, slots=True)
 class ComputedChanges:
-    """Changes that are computed from the table, anew for each attempt (`tasks/changes.py`).
+    """Changes that are computed from the table, anew for each attempt (`tasks/row_changes.py`).
 
     `rows`: from the write, whose table is read, to the rows, of a kind that the engine accepts, and how to apply them.
     """

@@ -15,7 +15,7 @@ from pyhudi.table import hash_rings
 from pyhudi.transaction import transaction
 from pyhudi.transaction.conflicts import check, footprint
 from pyhudi.transaction.conflicts.table import Own
-from pyhudi.write import bucket_placement, rings
+from pyhudi.write import bucket_placement, bucket_rings
 
 
 def own_file_id(bucket: int) -> str:
@@ -28,7 +28,7 @@ def no_pending_resizes(*_: Any) -> dict[str, Any]:
 
 
 _TO_OLD_BUCKETS = (
-    (rings, rings.pending_resizes, no_pending_resizes),
+    (bucket_rings, bucket_rings.pending_resizes, no_pending_resizes),
     (transaction, transaction.check_clusterings, nothing),
     (check, check.check_clusterings, nothing),
 )

@@ -10,13 +10,13 @@ from tests.support.mutants.tools import Mutant, Patch, always, no_lock, nothing
 from pyhudi.api import row_changes
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
-from pyhudi.read import changes
-from pyhudi.services import planned_run
+from pyhudi.read.cdc import planning
 from pyhudi.services.archiving import archive as archiving
 from pyhudi.services.archiving import into_history, into_logs, merge_logs
 from pyhudi.services.cleaning import policy as cleaning_policy
 from pyhudi.services.clustering import schedule as clustering_schedule
 from pyhudi.services.compaction import schedule as compaction_schedule
+from pyhudi.services.frame import planned_run
 from pyhudi.services.restore import audit as restore_audit
 from pyhudi.services.restore import execute as restore_run
 from pyhudi.services.restore import plan as restore_plan
@@ -27,7 +27,7 @@ from pyhudi.table import file_system_view, instant_times, written_files
 from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.table.timeline import Timeline
-from pyhudi.tasks.change_data import ChangeDataLog
+from pyhudi.tasks.cdc import ChangeDataLog
 from pyhudi.testing.simulation import key_value_writes as thin
 from pyhudi.testing.simulation import scenarios
 from pyhudi.testing.simulation import start_tables as kinds
@@ -940,8 +940,8 @@ CAPTURED_CHANGES = (
         "changes begin with the position that was read already",
         "each change is given once",
         (
-            changes,
-            changes.in_range,
+            planning,
+            planning.in_range,
             lambda position, begin, end: begin <= position and (end is None or position <= end),
         ),
         at="captured-cow8/lock/update+capture",
@@ -950,7 +950,7 @@ CAPTURED_CHANGES = (
     mutant(
         "the slice before a write has the write",
         "the image before a change would be that after it",
-        (changes._Planner, changes._Planner._counts_until, defects.slice_before_a_write_with_it),
+        (planning._Planner, planning._Planner._counts_until, defects.slice_before_a_write_with_it),
         at="captured-mor8/lock/overwrite+capture",
         breaks="K20",
     ),

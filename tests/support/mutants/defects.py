@@ -27,7 +27,7 @@ from pyhudi.format.timeline.lsm_history import (
     manifest_name,
 )
 from pyhudi.format.timeline.table_version import TableVersion, table_version
-from pyhudi.read import changes
+from pyhudi.read.cdc import planning
 from pyhudi.services.archiving import archive as archiving
 from pyhudi.services.archiving import into_logs
 from pyhudi.services.restore.audit import PastState
@@ -36,10 +36,10 @@ from pyhudi.services.rollback.execute import RolledBack
 from pyhudi.services.rollback.plan import Leftovers
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table import file_system_view, instant_times
+from pyhudi.table.archive.history import current_manifest
 from pyhudi.table.committed_files import CommittedFiles, committed_files
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, view_of
-from pyhudi.table.history import current_manifest
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline, instant_path
@@ -56,7 +56,7 @@ from pyhudi.transaction.conflicts.table import Ground, Other, Own
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 
 grounds_as_they_are = footprint.conflict_grounds
-counts_until_as_it_is = changes._Planner._counts_until
+counts_until_as_it_is = planning._Planner._counts_until
 commit_as_it_is = transaction.commit
 put_completed_as_it_is = transaction.put_completed
 check_conflicts_as_it_is = transaction.check_conflicts

@@ -437,7 +437,7 @@ REFUSED: dict[str, tuple[type[HudiError], str, Action]] = {
 
 
 def pyhudi_update_all() -> Any:
-    from pyhudi.write.merge_plan import Update
+    from pyhudi.write.row_changes.plan import Update
 
     return Update(None)
 

@@ -14,10 +14,10 @@ from tests.support.redis import redis_url  # noqa: F401
 from tests.support.tables import contents, new_table, open_table, rows
 
 from pyhudi.errors import ConfigError, CorruptDataError, StorageError, UnavailableError
-from pyhudi.index.locations import Coverage, KeyStore, Location, StoredLocations
-from pyhudi.index.stores.hbase import HBaseKeyStore, table_at
-from pyhudi.index.stores.redis import RedisKeyStore
-from pyhudi.index.stores.sqlite import SqliteKeyStore
+from pyhudi.index.key_value.locations import Coverage, KeyStore, Location, StoredLocations
+from pyhudi.index.key_value.stores.hbase import HBaseKeyStore, table_at
+from pyhudi.index.key_value.stores.redis import RedisKeyStore
+from pyhudi.index.key_value.stores.sqlite import SqliteKeyStore
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_slice import FileGroupId
 

@@ -16,8 +16,8 @@ from tests.support.tables import environment
 
 from pyhudi.errors import UnavailableError
 from pyhudi.format.metadata.clean import CleanMetadata
-from pyhudi.metadata_table.change import change_of_clean
-from pyhudi.metadata_table.settle import settle_metadata_table
+from pyhudi.metadata_table.before_write import settle_metadata_table
+from pyhudi.metadata_table.file_changes import change_of_clean
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table

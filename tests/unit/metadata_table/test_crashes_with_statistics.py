@@ -13,7 +13,7 @@ from tests.support.statistics import statistics_known
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 
 import pyhudi
-from pyhudi.metadata_table.column_stats import live_paths
+from pyhudi.metadata_table.partitions.column_stats import live_paths
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 
@@ -54,7 +54,7 @@ ACTIONS: dict[str, tuple[Action, Action]] = {
 
 @pytest.fixture(autouse=True)
 def _statistics_of_few_files_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
+    monkeypatch.setattr("pyhudi.read.skipping.column_statistics.FILES_MIN", 1)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_column_that_moves_up_among_the_indexed_ones_loses_no_rows(
     by_ids: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first 32 columns have statistics; when one is dropped, the next one has some in new files alone."""
-    monkeypatch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
+    monkeypatch.setattr("pyhudi.read.skipping.column_statistics.FILES_MIN", 1)
     storage, clock = MemoryStorage(), StepClock()
     names = [f"c{number}" for number in range(1, 31)]
     schema = pa.schema([*BASE, *((name, pa.int64()) for name in names)])
@@ -228,7 +228,7 @@ def test_values_that_come_back_with_a_column_are_found_after_statistics_were_bui
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Columns that go by names: one that is added again has its values in older files."""
-    monkeypatch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
+    monkeypatch.setattr("pyhudi.read.skipping.column_statistics.FILES_MIN", 1)
     storage, clock = MemoryStorage(), StepClock()
     wide = pa.schema([*BASE, ("x", pa.int64())])
     new_table(storage, schema=wide)

@@ -15,21 +15,11 @@ from tests.support.mutants.tools import Patch, always, nothing, patched
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 
 from pyhudi.errors import HudiError, MetadataTableWarning
-from pyhudi.metadata_table import (
-    changed_rows,
-    column_stats,
-    entries,
-    lookup,
-    merging,
-    partition_stats,
-    record_index,
-    secondary_index,
-    undo,
-    update,
-)
+from pyhudi.metadata_table import entries, lookup, merging, record_changes, undo, update
 from pyhudi.metadata_table import rollback as metadata_rollback
+from pyhudi.metadata_table.partitions import column_stats, partition_stats, record_index, secondary_index
 from pyhudi.services.indexing import build
-from pyhudi.services.metadata_table import clean, compact, join_logs
+from pyhudi.services.metadata_table import clean, compaction, log_compaction
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.storage.protocol import Storage
 
@@ -211,8 +201,8 @@ def every_file(_: Any, files: Any) -> set[str]:
     return {info.path for info in files}
 
 
-group_as_read = compact.read_group
-logs_as_joined = join_logs.joined_logs
+group_as_read = compaction.read_group
+logs_as_joined = log_compaction.joined_logs
 records_as_joined = merging.joined_records
 rows_that_changed = entries.changed_rows
 steps_of_build = build.steps_between
@@ -242,7 +232,7 @@ BROKEN = (
     broken(
         "a changed value counts as the same",
         changes,
-        (changed_rows, changed_rows._equal, all_equal),
+        (record_changes, record_changes._equal, all_equal),
     ),
     broken(
         "bounds of a partition are those of the last write",
@@ -298,12 +288,12 @@ BROKEN = (
     broken(
         "a compaction of the metadata table leaves logs out",
         merges,
-        (compact, compact.read_group, without_its_last_log),
+        (compaction, compaction.read_group, without_its_last_log),
     ),
     broken(
         "a log compaction leaves the last log out",
         joins,
-        (join_logs, join_logs.joined_logs, joined_without_the_last),
+        (log_compaction, log_compaction.joined_logs, joined_without_the_last),
     ),
     broken(
         "a joined log forgets what was removed",

@@ -13,7 +13,7 @@ from tests.support.table_builder import THREE_ROWS, TableBuilder
 from tests.support.tables import open_table
 
 import pyhudi
-from pyhudi.metadata_table.column_stats import live_paths
+from pyhudi.metadata_table.partitions.column_stats import live_paths
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.index_definitions import load_index_definitions
 from pyhudi.table.state import load_table

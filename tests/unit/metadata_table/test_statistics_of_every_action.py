@@ -16,7 +16,7 @@ import pyhudi
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata_table.keys import column_stats_keys, partition_stats_keys
 from pyhudi.io.base_file import read_batches
-from pyhudi.metadata_table.column_stats import live_paths
+from pyhudi.metadata_table.partitions.column_stats import live_paths
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.index_definitions import load_index_definitions

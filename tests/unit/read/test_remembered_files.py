@@ -12,8 +12,8 @@ import pytest
 
 import pyhudi
 from pyhudi.io.slices.files import SliceFiles
-from pyhudi.read.file_ranges import FooterRanges
 from pyhudi.read.scan import ScanSlice
+from pyhudi.read.skipping.file_bounds import FooterRanges
 from pyhudi.storage.local import LocalStorage
 
 KM = pa.schema([("km", pa.float64())])

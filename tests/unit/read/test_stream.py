@@ -12,7 +12,7 @@ import pyhudi
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, HistoryNotRetainedError, InvalidRequestError
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.change_rows import read_changes
+from pyhudi.read.cdc.rows import read_changes
 from pyhudi.read.stream import (
     Limits,
     StreamOffset,

@@ -26,7 +26,7 @@ from pyhudi.table.features import (
     check_undoable,
     check_writable,
 )
-from pyhudi.table.newest import NewestWrites
+from pyhudi.table.newest_writes import NewestWrites
 from pyhudi.table.state import PROPERTIES_PATH, TableState, load_table, update_properties
 
 GOLDEN = Path(__file__).parents[2] / "golden"

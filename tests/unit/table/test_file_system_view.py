@@ -19,7 +19,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
-from pyhudi.table.archived_writes import load_archived_writes
+from pyhudi.table.archive.writes import load_archived_writes
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, view_of
 from pyhudi.table.timeline import Timeline, instant_path

@@ -37,7 +37,7 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus
-from pyhudi.metadata_table import settle
+from pyhudi.metadata_table import before_write
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table, table_exists
@@ -632,7 +632,7 @@ def test_statistics_that_do_not_know_the_source_leave_none_of_its_rows_out(
 ) -> None:
     source = parquet_source(tmp_path / "source", files=4)
     if built == "by another writer":
-        monkeypatch.setattr(settle, "can_be_built", lambda _, table: bool(table))
+        monkeypatch.setattr(before_write, "can_be_built", lambda _, table: bool(table))
     table = pyhudi.HudiTable.bootstrap(
         source, tmp_path / "table", record_key="id", table_type="mor", hudi_options=STATISTICS
     )

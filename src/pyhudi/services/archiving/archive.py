@@ -25,16 +25,16 @@ from pyhudi.format.timeline.instant import (
     parse_instant_file_name,
 )
 from pyhudi.metadata_table.bounds import first_unmerged_write
-from pyhudi.metadata_table.completeness import note_before_archiving
+from pyhudi.metadata_table.complete_indexes import note_before_archiving
 from pyhudi.services.archiving.bounds import Needed, Verdict, archivable, verdicts
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
 from pyhudi.services.archiving.merge_logs import finish_merge, merge_logs
-from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.execute import load_clean_plan
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
 from pyhudi.services.compaction.schedule import newest_compaction
-from pyhudi.services.due import Due
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.due import Due
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone

@@ -29,14 +29,14 @@ from pyhudi.format.metadata.clean import (
 )
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
-from pyhudi.metadata_table.change import change_of_clean
-from pyhudi.metadata_table.settle import with_kept_partitions
+from pyhudi.metadata_table.before_write import with_kept_partitions
+from pyhudi.metadata_table.file_changes import change_of_clean
 from pyhudi.metadata_table.update import apply_change
-from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
 from pyhudi.services.cleaning.sources import drop_index_entries, sources_to_delete
 from pyhudi.services.cleaning.withdraw import withdraw_clean
-from pyhudi.services.due import Due
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.due import Due
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec

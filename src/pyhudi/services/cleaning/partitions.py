@@ -9,8 +9,8 @@ from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.format.metadata.clean import CleaningPolicy, CleanMetadata
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.services.cleaning.policy import Retention, SliceDecision
+from pyhudi.table.archive.history import has_archive
 from pyhudi.table.file_system_view import FileSystemView
-from pyhudi.table.history import has_archive
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
 from pyhudi.table.written_files import load_written_files

@@ -34,11 +34,9 @@ from pyhudi.format.metadata.clustering import ClusteringPlan
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.index.published import published
+from pyhudi.index.key_value.hbase_publishing import published
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
-from pyhudi.services.call import ServiceCall
-from pyhudi.services.clustering.planned_slices import planned_slices
-from pyhudi.services.clustering.rings import (
+from pyhudi.services.clustering.hash_rings import (
     Resizes,
     buckets_of_group,
     hashed_fields,
@@ -47,14 +45,16 @@ from pyhudi.services.clustering.rings import (
     put_rings,
     resizes_of,
 )
+from pyhudi.services.clustering.planned_slices import planned_slices
 from pyhudi.services.clustering.schedule import schema_of
-from pyhudi.services.planned_run import PlannedRun, planned_run
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.planned_run import PlannedRun, planned_run
 from pyhudi.services.rollback.rollback import roll_back_plan
 from pyhudi.table.block_filter import with_archive
+from pyhudi.table.columns_at_a_time import with_names_of
 from pyhudi.table.features import bucket_engine_of, check_clusterable
 from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
-from pyhudi.table.names_of_then import with_names_of
 from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState

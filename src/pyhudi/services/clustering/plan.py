@@ -16,7 +16,7 @@ from pyhudi.config.options_clustering import (
     LayoutStrategy,
 )
 from pyhudi.format.metadata.clustering import SORT_COLUMNS_KEY, ClusteredSlice, ClusteringGroup, ClusteringPlan
-from pyhudi.services.clustering.strategies import chosen_partitions
+from pyhudi.services.clustering.partition_filters import chosen_partitions
 from pyhudi.services.compaction.strategies import estimate_metrics
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 

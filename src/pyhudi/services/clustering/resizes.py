@@ -16,6 +16,7 @@ from pyhudi.config.options_clustering import RUN_PACKAGE, ClusteringOptions, Clu
 from pyhudi.format.buckets import HashNode, HashRing
 from pyhudi.format.metadata.clustering import ClusteringGroup, ClusteringPlan
 from pyhudi.format.metadata.hashing import resize_of_group
+from pyhudi.services.clustering.partition_filters import chosen_partitions
 from pyhudi.services.clustering.plan import (
     ELSEWHERE,
     LATER,
@@ -24,7 +25,6 @@ from pyhudi.services.clustering.plan import (
     group_of,
     strategy_params,
 )
-from pyhudi.services.clustering.strategies import chosen_partitions
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 
 _NO_BUCKET: Final = "it is no bucket of its partition"

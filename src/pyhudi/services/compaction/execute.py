@@ -14,14 +14,14 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
-from pyhudi.services.call import ServiceCall
 from pyhudi.services.compaction.schedule import check_merge_on_read
-from pyhudi.services.planned_run import planned_run
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.planned_run import planned_run
 from pyhudi.table.block_filter import with_archive
+from pyhudi.table.columns_at_a_time import with_names_of
 from pyhudi.table.committed_files import refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
-from pyhudi.table.names_of_then import with_names_of
 from pyhudi.table.schema import TableSchema, schema_of_run
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_compaction_plan

@@ -13,11 +13,11 @@ from pyhudi.errors import InvalidRequestError, LockLostError
 from pyhudi.format.metadata.compaction import encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.services.call import ServiceCall
 from pyhudi.services.compaction.plan import PlannedCompaction, plan_compaction, plan_log_compaction
 from pyhudi.services.compaction.strategies import CompactionSettings
 from pyhudi.services.compaction.triggers import TriggerSettings, is_due, trigger_facts
-from pyhudi.services.due import Due
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.due import Due
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_compactable

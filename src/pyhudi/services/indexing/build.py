@@ -33,8 +33,9 @@ from pyhudi.format.metadata.indexing import encode_index_metadata, encode_index_
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.metadata_table.schema import KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
-from pyhudi.metadata_table.change import Change
-from pyhudi.metadata_table.completeness import noted_complete
+from pyhudi.metadata_table.before_write import settle_metadata_table
+from pyhudi.metadata_table.complete_indexes import noted_complete
+from pyhudi.metadata_table.file_changes import Change
 from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, by_file_group, write_log
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.index_plans import IndexPlan, delete_plan, load_plan, put_plan
@@ -45,9 +46,14 @@ from pyhudi.metadata_table.initialize import (
     next_initial_time,
     write_initial_files,
 )
-from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, PlacedPartition, Source
-from pyhudi.metadata_table.settle import settle_metadata_table
-from pyhudi.services.call import ServiceCall
+from pyhudi.metadata_table.partitions.protocol import (
+    LargePartition,
+    MetadataPartition,
+    OpenExchange,
+    PlacedPartition,
+    Source,
+)
+from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.indexing.catch_up import CannotCatchUpError, Step, steps_between
 from pyhudi.services.indexing.running import fence_of, is_being_built
 from pyhudi.storage.protocol import Storage

@@ -9,7 +9,7 @@ from pyhudi.config.enums import TableType
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.metadata.clean import decode_clean_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
-from pyhudi.metadata_table.change import Change, change_of_clean, change_of_commit
+from pyhudi.metadata_table.file_changes import Change, change_of_clean, change_of_commit
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState

@@ -9,9 +9,9 @@ from pyhudi.config.enums import TableType
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, IDENTITY
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
-from pyhudi.metadata_table.changed_rows import row_settings
-from pyhudi.metadata_table.maintained import is_by_partition
-from pyhudi.metadata_table.secondary_index import can_be_indexed
+from pyhudi.metadata_table.partitions.maintained import is_by_partition
+from pyhudi.metadata_table.partitions.secondary_index import can_be_indexed
+from pyhudi.metadata_table.record_changes import row_settings
 from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState

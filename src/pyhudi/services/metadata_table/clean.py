@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.metadata_table.folders import partition_folder
-from pyhudi.metadata_table.maintained import kept_partitions
+from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.state import MetadataState
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.timeline import Timeline, position_of

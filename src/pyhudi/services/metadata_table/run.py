@@ -6,21 +6,21 @@ Between two compactions its logs are joined, if the options ask for it.
 from __future__ import annotations
 
 from pyhudi.metadata_table.delta_commit import CheckHeld
-from pyhudi.metadata_table.maintained import kept_partitions
+from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.metadata_table.undo import withdraw_log_compactions
-from pyhudi.services.call import ServiceCall
-from pyhudi.services.due import Due
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Work
 from pyhudi.services.metadata_table.archive import archive_instants
 from pyhudi.services.metadata_table.clean import delete_old_slices
-from pyhudi.services.metadata_table.compact import (
+from pyhudi.services.metadata_table.compaction import (
     compact,
     delta_commits_since_compaction,
     finish_compactions,
     in_the_way,
 )
-from pyhudi.services.metadata_table.join_logs import join_logs, logs_may_be_due
-from pyhudi.services.service import Work
+from pyhudi.services.metadata_table.log_compaction import join_logs, logs_may_be_due
 from pyhudi.table.features import check_writable
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own

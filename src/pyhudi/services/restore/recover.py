@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyhudi.environment import Environment
 from pyhudi.services.restore.execute import finish_restores
+from pyhudi.services.restore.savepoint import remove_dead_savepoints
 from pyhudi.services.rollback.rollback import RolledBack, roll_back_failed_writes
-from pyhudi.services.savepoint import remove_dead_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.transaction.settings import TransactionSettings
 

@@ -16,10 +16,10 @@ from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.compaction import CompactionPlan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.table.archive.history import has_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, load_view
-from pyhudi.table.history import has_archive
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState

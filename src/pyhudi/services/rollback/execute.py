@@ -32,9 +32,9 @@ from pyhudi.format.timeline.instant import (
 )
 from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
 from pyhudi.io.log.scan import scan_blocks
+from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.rollback import begin_rollback, drop_what_stays, end_rollback
-from pyhudi.metadata_table.settle import with_kept_partitions
-from pyhudi.services.rollback.rings import remove_rings
+from pyhudi.services.rollback.hash_rings import remove_rings
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import completed_now

@@ -33,7 +33,7 @@ from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.services.upgrade.layout import completion_in_version_8
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.history import history_files
+from pyhudi.table.archive.history import history_files
 from pyhudi.table.timeline import WRITE_ACTIONS
 
 _HAVE_PLANS: Final = frozenset(

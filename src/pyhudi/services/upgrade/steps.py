@@ -20,10 +20,10 @@ from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.metadata.clean import CleaningPolicy
 from pyhudi.format.timeline.instant import InstantState, format_instant_time, parse_instant_file_name
 from pyhudi.format.timeline.table_version import V6, V8, TableVersion
-from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.compaction.execute import run_compaction, run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
+from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.services.upgrade.archive import archived_write_times, put_archive_logs, put_history
 from pyhudi.services.upgrade.layout import InstantFile, in_other_layout, write_bounds

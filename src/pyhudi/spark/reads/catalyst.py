@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from py4j.protocol import Py4JError
 
-from pyhudi.read.comparisons import Comparison
-from pyhudi.read.expressions import IndexedExpression, Options, certain
-from pyhudi.read.predicates import AllOf, AnyOf, NullTest, Predicate, TextTest
+from pyhudi.read.skipping.comparisons import Comparison
+from pyhudi.read.skipping.expressions import IndexedExpression, Options, certain
+from pyhudi.read.skipping.predicates import AllOf, AnyOf, NullTest, Predicate, TextTest
 from pyhudi.spark.reads.functions import REPLACED, Node, function_of
 from pyhudi.spark.types import spark_schema
 

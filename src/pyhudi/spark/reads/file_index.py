@@ -27,9 +27,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.io.slices.files import SliceFiles
-from pyhudi.read.file_ranges import FilePruner, FooterRanges
-from pyhudi.read.predicates import Predicate, columns_of_predicate
 from pyhudi.read.scan import ScanSlice
+from pyhudi.read.skipping.file_bounds import FilePruner, FooterRanges
+from pyhudi.read.skipping.predicates import Predicate, columns_of_predicate
 from pyhudi.spark.reads.asking_scan import filter_of_asking_scan
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.catalyst import predicate_of

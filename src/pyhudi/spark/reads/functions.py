@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyhudi.read.expressions import Options, normalized
+from pyhudi.read.skipping.expressions import Options, normalized
 
 REPLACED: Final = "\ufffd"
 """Stands for bytes that are no text, so that a value with it may be another one."""

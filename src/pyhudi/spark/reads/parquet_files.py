@@ -14,10 +14,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
-from pyhudi.read.file_ranges import FilePruner, FooterRanges
 from pyhudi.read.folder_constants import Value
 from pyhudi.read.folder_values import values_of_folders
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.skipping.file_bounds import FilePruner, FooterRanges
 from pyhudi.read.slices import gone_meanwhile
 from pyhudi.spark.reads.file_index import IndexedFiles, indexed_rows, is_possible
 from pyhudi.spark.reads.jvm_objects import FileToRead

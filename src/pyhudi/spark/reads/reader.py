@@ -29,14 +29,14 @@ from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.skipping.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.slices import read_slice
 from pyhudi.read.table_of_path import changes_of_path, plan_of_path
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
-from pyhudi.spark.reads.changes import change_frame
+from pyhudi.spark.reads.cdc import change_frame
 from pyhudi.spark.reads.earlier_columns import convertible, rows_of_earlier_columns, with_earlier_columns
 from pyhudi.spark.reads.jvm_objects import encoded_uri
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks

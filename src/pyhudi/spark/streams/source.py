@@ -24,8 +24,8 @@ from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.change_plan import ChangePlan, ChangeTask
-from pyhudi.read.change_rows import read_changes
+from pyhudi.read.cdc.plan import ChangePlan, ChangeTask
+from pyhudi.read.cdc.rows import read_changes
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.stream import (
     Limits,

@@ -12,7 +12,7 @@ from pyhudi.api.row_changes import Merge
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.text.tokens import Cursor
-from pyhudi.write.merge_plan import Delete, Insert, MergePlan, Update
+from pyhudi.write.row_changes.plan import Delete, Insert, MergePlan, Update
 
 
 def writer_of(rows: DataFrame, table: str, condition: Column) -> HudiMergeWriter | None:

@@ -11,9 +11,9 @@ from pyhudi.sql.procedures.declared import columns
 from pyhudi.sql.procedures.file_slices import all_slices, full_path
 from pyhudi.sql.procedures.globs import glob_pattern
 from pyhudi.sql.procedures.looks import completion_text, times_if_needed, totals, writes_newest_first
-from pyhudi.table.archived_actions import archived_instants
+from pyhudi.table.archive.actions import archived_instants
+from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.file_system_view import load_view
-from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
 

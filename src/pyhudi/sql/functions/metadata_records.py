@@ -22,8 +22,9 @@ from pyhudi.format.metadata_table.schema import (
     arrow_schema,
 )
 from pyhudi.format.timeline.table_version import NEWEST
+from pyhudi.metadata_table.file_slice import GroupSlice
 from pyhudi.metadata_table.lookup import read_slice
-from pyhudi.metadata_table.state import GroupSlice, load_metadata_state
+from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.spark.types import spark_schema
 from pyhudi.spark.workers import begin_task
 from pyhudi.storage.open import open_spec

@@ -11,7 +11,7 @@ from pyhudi.sql.procedures.call_context import CallContext, Given
 from pyhudi.sql.procedures.call_options import options_of, renamed
 from pyhudi.sql.procedures.declared import FILTER, TABLE, Procedure, Rows, columns, flag, number, text
 from pyhudi.sql.procedures.looks import body_of, completed, completion_text, requested, times_if_needed
-from pyhudi.table.archived_actions import archived_bodies
+from pyhudi.table.archive.actions import archived_bodies
 from pyhudi.table.state import TableState
 
 _VERSION = 2

@@ -20,7 +20,7 @@ from pyhudi.sql.procedures.looks import (
     write_of,
     writes_newest_first,
 )
-from pyhudi.table.history import archived_metadata
+from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.state import TableState
 
 _TOTALS = (

@@ -26,7 +26,7 @@ from pyhudi.sql.procedures.declared import (
 )
 from pyhudi.sql.procedures.globs import glob_pattern
 from pyhudi.sql.procedures.looks import body_of, completed
-from pyhudi.table.archived_actions import archived_bodies
+from pyhudi.table.archive.actions import archived_bodies
 from pyhudi.table.file_slice import FileSlice, LogFile
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.state import TableState

@@ -17,8 +17,8 @@ from pyhudi.format.timeline.instant import (
     parse_instant_file_name,
 )
 from pyhudi.storage.bounded import read_at_most
+from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.history import archived_metadata
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path

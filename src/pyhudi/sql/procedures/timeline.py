@@ -33,7 +33,7 @@ from pyhudi.sql.procedures.declared import (
     text,
 )
 from pyhudi.sql.procedures.looks import StateTimes, body_of, completed, state_times
-from pyhudi.table.archived_actions import archived_bodies, archived_instants
+from pyhudi.table.archive.actions import archived_bodies, archived_instants
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.state import TableState
 

@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.errors import CatalogWarning
-from pyhudi.services import column_changes
-from pyhudi.services.alter_columns import alter_columns
-from pyhudi.services.column_changes import ColumnChange
+from pyhudi.services.columns import column_change
+from pyhudi.services.columns.alter import alter_columns
+from pyhudi.services.columns.column_change import ColumnChange
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.sql.catalog.columns import parsed, with_last
 from pyhudi.sql.catalog.names import NamedTable
@@ -96,23 +96,23 @@ def _changes(step: Step, present: pa.Schema) -> list[ColumnChange]:
     """What a step does to the columns of a table, in this order."""
     name = step.column
     if step.is_dropped:
-        return [column_changes.drop_column(name)]
+        return [column_change.drop_column(name)]
     kind = None if step.type is None else arrow_schema(parsed(f"`value` {step.type}")).field(0).type
     if step.is_new:
         assert kind is not None
-        return [column_changes.add_column(name, kind, after=step.after, first=step.first, comment=step.comment)]
+        return [column_change.add_column(name, kind, after=step.after, first=step.first, comment=step.comment)]
     changes: list[ColumnChange] = []
     # `CHANGE COLUMN a a INT COMMENT '…'` repeats the type.
     if kind is not None and [one.type for one in present if one.name.lower() == name.lower()] != [kind]:
-        changes.append(column_changes.change_type(name, kind))
+        changes.append(column_change.change_type(name, kind))
     if step.may_be_null:
-        changes.append(column_changes.allow_null(name))
+        changes.append(column_change.allow_null(name))
     if step.comment is not None:
-        changes.append(column_changes.comment_column(name, step.comment))
+        changes.append(column_change.comment_column(name, step.comment))
     if step.first or step.after is not None:
-        changes.append(column_changes.move_column(name, after=step.after, first=step.first))
+        changes.append(column_change.move_column(name, after=step.after, first=step.first))
     if step.to is not None and step.to != name:
-        changes.append(column_changes.rename_column(name, step.to))
+        changes.append(column_change.rename_column(name, step.to))
     return changes
 
 

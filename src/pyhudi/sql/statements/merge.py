@@ -23,7 +23,7 @@ from pyhudi.sql.statements.queries import Queries, queries_in
 from pyhudi.sql.statements.update import alias_of
 from pyhudi.sql.text.qualified import FullNames
 from pyhudi.sql.text.tokens import Cursor, Slice
-from pyhudi.write.merge_plan import Delete, Insert, MergePlan, Update
+from pyhudi.write.row_changes.plan import Delete, Insert, MergePlan, Update
 
 _MATCHED, _NOT_MATCHED, _BY_SOURCE = "MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"
 

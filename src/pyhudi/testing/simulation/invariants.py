@@ -26,9 +26,9 @@ from pyhudi.format.timeline.lsm_history import VERSION_FILE
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.services.restore.execute import pending_restores
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.archived_logs import logged_instants
+from pyhudi.table.archive.history import archived_cleaned_files, archived_metadata, history_files, times_in
+from pyhudi.table.archive.logs import logged_instants
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.history import archived_cleaned_files, archived_metadata, history_files, times_in
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.savepoints import load_savepoints

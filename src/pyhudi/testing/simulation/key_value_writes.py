@@ -25,7 +25,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.records import read_log_contents
-from pyhudi.services.orphans import remove_orphans
+from pyhudi.services.rollback.orphans import remove_orphans
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.block_filter import block_filter, with_archive

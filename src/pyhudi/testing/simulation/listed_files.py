@@ -8,7 +8,7 @@ from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.metadata_table.lister import MetadataLister
 from pyhudi.metadata_table.state import load_metadata_state
-from pyhudi.metadata_table.trust import distrust
+from pyhudi.metadata_table.write_checks import distrust
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.state import TableState
 

@@ -30,20 +30,20 @@ from pyhudi.errors import (
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.services.archiving.archive import archive
-from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.clustering.execute import run_pending_clusterings
 from pyhudi.services.clustering.schedule import schedule_clustering
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
+from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.indexing.rebuild import keeping_indexes
+from pyhudi.services.partition_ttl.expire import MS_PER_DAY, expire_partitions
 from pyhudi.services.restore.execute import restore
 from pyhudi.services.restore.recover import finish_what_died
+from pyhudi.services.restore.savepoint import create_savepoint
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
-from pyhudi.services.savepoint import create_savepoint
-from pyhudi.services.ttl import MS_PER_DAY, expire_partitions
 from pyhudi.services.upgrade.change import change_version
-from pyhudi.table.history import archived_metadata
+from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation import indexed_tables

@@ -24,7 +24,7 @@ from pyhudi.format.timeline.lsm_history import HistoryRow, encode_history_file
 from pyhudi.format.timeline.table_version import V9
 from pyhudi.services.archiving import into_history
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.history import history_files
+from pyhudi.table.archive.history import history_files
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome
 from pyhudi.table.state import load_table, update_properties

@@ -14,7 +14,7 @@ from pyhudi.format.timeline.archived_log_writing import archive_file_name
 from pyhudi.format.timeline.table_version import V6
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.archived_logs import archived_logs, logged_instants, logged_writes
+from pyhudi.table.archive.logs import archived_logs, logged_instants, logged_writes
 from pyhudi.testing.faults import FaultStorage
 
 FOLDER = ".hoodie/archived"

@@ -19,8 +19,8 @@ from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
 from pyhudi.format.buckets import INT_MAX, HashRing, initial_ring, ring_hashes
 from pyhudi.format.file_names import LogFileName
 from pyhudi.format.metadata.hashing import decode_nodes, encode_nodes
+from pyhudi.services.clustering.hash_rings import heirs_of
 from pyhudi.services.clustering.resizes import ResizeLimits, plan_resizes
-from pyhudi.services.clustering.rings import heirs_of
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import HASHING_METADATA_FOLDER
 from pyhudi.table.file_slice import FileGroupId, FileSlice, LogFile
@@ -255,7 +255,7 @@ def test_a_write_to_the_old_buckets_alone_makes_the_resize_give_way(monkeypatch:
     storage = made()
     instant = planned(storage)
     with monkeypatch.context() as patched:
-        patched.setattr("pyhudi.write.rings.pending_resizes", lambda *_: {})
+        patched.setattr("pyhudi.write.bucket_rings.pending_resizes", lambda *_: {})
         patched.setattr("pyhudi.transaction.conflicts.check.check_clusterings", lambda *_, **__: None)
         patched.setattr("pyhudi.transaction.transaction.check_clusterings", lambda *_, **__: None)
         table_of(storage).upsert(some(25, 35, 2, "b"))

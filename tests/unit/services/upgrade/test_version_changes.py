@@ -30,7 +30,7 @@ from pyhudi.services.upgrade.steps import STEPS, Step
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table import state
-from pyhudi.table.history import history_files, times_in
+from pyhudi.table.archive.history import history_files, times_in
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import PROPERTIES_PATH, load_table, update_properties
 from pyhudi.testing.faults import FaultStorage, Hook

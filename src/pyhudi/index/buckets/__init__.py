@@ -1,0 +1,1 @@
+"""Bucket indexes: the hash of a record key is its bucket, and a bucket is a file group."""

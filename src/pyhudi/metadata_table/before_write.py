@@ -1,0 +1,76 @@
+"""The decision before a write, under the lock: a metadata table is created, kept, made smaller, or dropped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import Environment
+from pyhudi.metadata_table.delta_commit import CheckHeld
+from pyhudi.metadata_table.initialize import initialize_partitions
+from pyhudi.metadata_table.partitions.maintained import maintained_partition
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition, OpenExchange
+from pyhudi.metadata_table.requested_indexes import can_be_built
+from pyhudi.metadata_table.write_checks import distrust
+from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.metadata_table import drop_metadata_table, drop_partitions, has_metadata_table
+from pyhudi.table.state import TableState
+
+_log = logging.getLogger("pyhudi")
+
+
+def settle_metadata_table(
+    table: TableState,
+    wanted: bool | None,
+    environment: Environment,
+    check_held: CheckHeld,
+    *,
+    engine: Engine | None = None,
+    indexes: Sequence[MetadataPartition] = (),
+    exchange: OpenExchange | None = None,
+) -> TableState:
+    """Give the table the metadata table that it is to have, at the begin of a write; the table as it is then.
+
+    `wanted`: True creates one, False drops it, None keeps what is there. `indexes`: partitions that are built where
+    they are not there, and with them the metadata table, unless `wanted` is False. Cost: nothing where nothing is to
+    do; otherwise see `initialize_partitions` and `drop_metadata_table`.
+    """
+    if wanted is False:
+        if not has_metadata_table(table):
+            return table
+        check_held()
+        drop_metadata_table(table)
+        return table.reload()
+    if has_metadata_table(table):
+        table = with_kept_partitions(table, check_held)
+    asked = [one for one in indexes if one.name not in table.config.metadata_partitions and can_be_built(one, table)]
+    if (wanted or asked) and FILES not in table.config.metadata_partitions:
+        asked.insert(0, maintained_partition(FILES, table))
+    if not asked:
+        return table
+    return initialize_partitions(table, asked, environment, check_held, engine=engine, exchange=exchange)
+
+
+def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState:
+    """The table without half-built partitions of its metadata table, which a commit drops.
+
+    The whole metadata table is dropped where it cannot be trusted, with a warning: a commit that went on from there
+    would make the next upsert of JVM Hudi lose rows. Cost: a listing; a put and deletes where something is dropped.
+    """
+    config = table.config
+    if not has_metadata_table(table):
+        return table
+    reason = distrust(table)
+    if reason is not None:
+        _log.warning(
+            "the metadata table is dropped: %s; a write with hoodie.metadata.enable=true builds it again", reason
+        )
+        check_held()
+        drop_metadata_table(table)
+        return table.reload()
+    if not config.metadata_partitions_inflight:
+        return table
+    check_held()
+    drop_partitions(table, config.metadata_partitions_inflight)
+    return table.reload()

@@ -1,0 +1,1 @@
+"""Comparisons of the metadata table with the table: its files, statistics and indexes."""

@@ -1,0 +1,145 @@
+"""The checks that readers make before they believe the metadata table, at open, before any of its records is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from pyhudi.config.table_config import TableConfig
+from pyhudi.errors import HudiError, NotFoundError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
+from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.metadata_table.folders import PROPERTIES_PATH
+from pyhudi.metadata_table.state import MetadataState
+from pyhudi.metadata_table.write_checks import INITIAL_PREFIX, missing_writes
+from pyhudi.storage.bounded import read_at_most
+from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.timeline import load_timeline
+
+_TIME_DIGITS = 17
+_VERSION = "hoodie.table.version"
+
+
+def disbelief(state: MetadataState) -> str | None:
+    """Why the metadata table must not be believed; None if nothing speaks against it.
+
+    Damage in its files shows when they are read. Cost: one read; where its timeline has what the table's lacks, one
+    listing.
+    """
+    if FILES not in state.table.config.metadata_partitions:
+        return "its building was not finished"
+    problem = _problem_of_properties(state)
+    if problem is not None:
+        return problem
+    if not state.timeline.completed_writes:
+        return "it has no completed commit"
+    missing = missing_writes(state.table.timeline, state.timeline)
+    if missing:
+        return f"it lacks {len(missing)} write(s) of the table, the first of them {missing[0]}"
+    unknown = _unknown_writes(state)
+    if unknown:
+        return f"it has {len(unknown)} write(s) that the table does not have, the first of them {unknown[0]}"
+    return None
+
+
+def is_ahead(state: MetadataState) -> str | None:
+    """Why indexes of the newest state say nothing of the table as it was loaded; None if nothing was committed since.
+
+    A later write may have moved records, or made bounds of partitions tighter; so may one that is being committed.
+    Cost: none.
+    """
+    known = {one.requested_time for one in state.table.timeline.instants}
+    since = max(known, default="")
+    later = (
+        one.requested_time
+        for one in state.timeline.completed_writes
+        if one.action is Action.DELTA_COMMIT and len(one.requested_time) == _TIME_DIGITS
+    )
+    # A write that was pending then may have been completed since, and be in a base file of the metadata table.
+    pending = known - {
+        one.requested_time for one in state.table.timeline.instants if one.state is InstantState.COMPLETED
+    }
+    is_later = any((time > since or time in pending) and time not in state.log_compactions for time in later)
+    return "something was committed after the table was opened" if is_later else None
+
+
+def missing_files(state: MetadataState) -> str | None:
+    """What `files` itself lacks: every commit writes to it, so each must have left a log, or be in the base file.
+
+    Pure but for the listing of `MetadataState.slices`. Raises as that.
+    """
+    (group, *_) = state.slices(FILES)
+    if group.base is None:
+        return "the base file of its list of files is missing"
+    compactions = [one.requested_time for one in state.timeline.completed_writes if one.action is Action.COMMIT]
+    if group.base_instant < max(compactions, default=""):
+        return f"what the compaction {max(compactions)} wrote is missing"
+    if not state.timeline.version.has_completion_times:
+        return None  # names of logs do not show their writes
+    names = (parse_data_file(path.rpartition("/")[2]) for path in group.logs)
+    there = {name.instant_time for name in names if name is not None}
+    for write in sorted(state.valid & state.table.timeline.completed_times):
+        if state.log_times.get(write, "") > group.base_instant and write not in there:
+            return f"what {write} wrote is missing"
+    return None
+
+
+def _problem_of_properties(state: MetadataState) -> str | None:
+    try:
+        values = parse_properties(
+            read_at_most(state.storage, PROPERTIES_PATH, PROPERTIES_BYTES_MAX), path=PROPERTIES_PATH
+        )
+    except NotFoundError:
+        return "its properties are missing"
+    except HudiError as error:
+        return f"its properties are damaged ({error.message})"
+    version = values.get(_VERSION, "")
+    if version != str(state.table.version):
+        return f"it is of version {version or 'unknown'}, and the table of version {state.table.version}"
+    with suppress(HudiError):
+        TableConfig.from_properties(values, path=PROPERTIES_PATH)
+        return None
+    return "its properties cannot be understood"
+
+
+def _unknown_writes(state: MetadataState) -> tuple[str, ...]:
+    """Delta commits of the metadata table whose action the table neither has nor can have archived.
+
+    A restore of JVM Hudi has some of its own, which say what the table has then.
+    """
+    suspects = _not_on(state, frozenset(one.requested_time for one in state.table.timeline.instants))
+    if not suspects:
+        return ()
+    # The table's timeline was loaded first: what began since is no contradiction.
+    now = load_timeline(state.storage, state.table.version)
+    return _not_on(state, frozenset(one.requested_time for one in now.instants))
+
+
+def _ends_of_restores(state: MetadataState) -> Iterator[str]:
+    """Until when restores of the table wrote to the metadata table, under times of their own."""
+    timeline = state.table.timeline
+    for one in timeline.instants:
+        if one.action is Action.RESTORE and one.state is InstantState.COMPLETED:
+            later = (
+                write.requested_time for write in timeline.completed_writes if write.requested_time > one.requested_time
+            )
+            yield one.completion_time or min(later, default=timeline.latest_time)
+
+
+def _not_on(state: MetadataState, known: frozenset[str]) -> tuple[str, ...]:
+    # Writes before the oldest one may have been archived; an `indexing` instant stays longer than they.
+    first = max([state.table.timeline.first_time or "", *_ends_of_restores(state)])
+    last = max(known, default="")
+    return tuple(
+        one.requested_time
+        for one in state.timeline.instants
+        if one.state is InstantState.COMPLETED
+        and one.action is Action.DELTA_COMMIT
+        and first < one.requested_time < last
+        and one.requested_time not in known
+        and one.requested_time not in state.log_compactions
+        # Actions of its own have longer times in version 6.
+        and len(one.requested_time) == _TIME_DIGITS
+        and not one.requested_time.startswith(INITIAL_PREFIX)
+    )

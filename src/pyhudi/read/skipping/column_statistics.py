@@ -1,0 +1,225 @@
+"""Skipping of files by the indexes of the metadata table: no footer of them is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError, HudiError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.metadata_table.folders import partition_folder
+from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
+from pyhudi.read.conditions import Condition, columns_of
+from pyhudi.read.folder_constants import constants_of
+from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.pruning import may_match
+from pyhudi.read.skipping.unused_indexes import unbelieved, unreadable
+from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
+from pyhudi.table.state import TableState
+
+FILES_MIN: Final = 8
+"""The lowest number of file slices for which statistics are looked up."""
+
+Statistics = Callable[[Sequence[str], Sequence[str]], Mapping[str, pa.StructArray]]
+"""Payloads of `HoodieMetadataColumnStats` by column, for columns and partition paths; none for columns without."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUse:
+    """What an index of the metadata table did for a scan.
+
+    Attributes:
+        index: `partition_stats`, `column_stats` or another partition of the metadata table; or `bucket_index`.
+        file_slices: how many file slices it left out.
+        columns: the columns of the condition that it knows.
+        note: why it left out none, or not more; None where there is nothing to say.
+    """
+
+    index: str
+    file_slices: int = 0
+    columns: tuple[str, ...] = ()
+    note: str | None = None
+
+
+def skip_by_indexes(
+    table: TableState, plan: ScanPlan, condition: Condition, metadata: BelievedMetadata, *, is_newest: bool
+) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
+    """The plan without the file slices that indexes leave out, and what each of them did.
+
+    `plan`: without the partitions that their paths rule out. `is_newest`: it is of the newest state. A metadata table
+    that cannot be believed or read leaves nothing out. Cost: for more than `FILES_MIN` slices without logs, or with
+    them, that of `metadata`, a read of the definitions of indexes, and the lookups.
+    """
+    if COLUMN_STATS not in table.config.metadata_partitions:
+        return plan, (IndexUse(COLUMN_STATS, note="the table has no column statistics"),)
+    if len(plan.slices) < FILES_MIN:
+        note = f"the footers of fewer than {FILES_MIN} files are read sooner than statistics"
+        return plan, (IndexUse(COLUMN_STATS, note=note),)
+    left: ScanPlan = plan
+    uses: tuple[IndexUse, ...] = ()
+    try:
+        for step, use in _steps(table, plan, condition, metadata, is_newest=is_newest):
+            left, uses = step, (*uses, use)
+    except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError) as error:
+        broken = _asked_last(error)
+        return left, (*uses, IndexUse(COLUMN_STATS, note=unreadable(metadata, broken, error)))
+    return left, uses
+
+
+def _asked_last(error: HudiError) -> str:
+    """Of the two partitions that statistics are in, the one with the damage."""
+    folder = partition_folder(PARTITION_STATS)
+    return PARTITION_STATS if str(error.context.get("path", "")).startswith(folder) else COLUMN_STATS
+
+
+def _steps(
+    table: TableState, plan: ScanPlan, condition: Condition, metadata: BelievedMetadata, *, is_newest: bool
+) -> Iterator[tuple[ScanPlan, IndexUse]]:
+    """The plan after each index, and what the index did."""
+    if (note := unbelieved(metadata)) is not None:
+        yield plan, IndexUse(COLUMN_STATS, note=note)
+        return
+    state = metadata.state
+    definition = metadata.definitions.get(COLUMN_STATS)
+    indexed = plan.schema.names if definition is None else definition.source_columns
+    # Bounds of a partition, whoever wrote them, know nothing of the columns that skeleton files have elsewhere.
+    has_skeletons = any(one.files.source is not None for one in plan.slices)
+    has_bounds = PARTITION_STATS in table.config.metadata_partitions
+    if is_newest and has_bounds and not has_skeletons and metadata.is_ahead is None:
+        plan, use = skip_by_partition_stats(plan, condition, partial(statistics_of_partitions, state), indexed)
+        yield plan, use
+    yield skip_by_column_stats(plan, condition, partial(statistics_of_files, state), indexed)
+
+
+def skip_by_column_stats(
+    plan: ScanPlan, condition: Condition, statistics: Statistics, indexed: Sequence[str]
+) -> tuple[ScanPlan, IndexUse]:
+    """The plan without the file slices that have no row for the condition, and what to say of it.
+
+    `indexed`: the columns that have statistics. Cost: that of `statistics`, for the partitions of the plan.
+    """
+    columns, note = deciding_columns(plan, condition, indexed)
+    if condition.prunes is None or not columns or not plan.slices:
+        return plan, IndexUse(COLUMN_STATS, note=note)
+    if plan.merging.rules.with_base.merger is not None and any(one.files.logs for one in plan.slices):
+        note = "a merger of the user's own may make any values of the rows in logs"
+        candidates = tuple(one for one in plan.slices if not one.files.logs)
+    else:
+        candidates = plan.slices
+    if any(one.files.has_other_names for one in candidates):
+        # Statistics are kept by name: a name of today may be that of another column there.
+        note = note or "columns of some files have other names today"
+        candidates = tuple(one for one in candidates if not one.files.has_other_names)
+    files, groups = files_of(candidates)
+    found = statistics(columns, sorted({one.partition_path for one in candidates}))
+    known: dict[str, ColumnBounds] = {}
+    missing = 0
+    for name in columns:
+        places = places_of(found[name], files) if name in found else np.full(len(files), -1)
+        missing = max(missing, int(np.count_nonzero(places < 0)))
+        if name in found:
+            bounds = believed_bounds(found[name], plan.schema.field(name).type).take(places)
+            known[name] = _as_folders_tell(bounds.united(groups, len(candidates)), name, plan, candidates)
+    if missing:
+        note = f"{missing} of {len(files)} files have no statistics"
+    kept = may_match(condition.prunes, plan.schema, known, len(candidates))
+    dropped = {id(one) for one, is_kept in zip(candidates, kept, strict=True) if not is_kept}
+    slices = tuple(one for one in plan.slices if id(one) not in dropped)
+    use = IndexUse(COLUMN_STATS, len(dropped), tuple(columns), note)
+    return replace(plan, slices=slices), use
+
+
+def skip_by_partition_stats(
+    plan: ScanPlan, condition: Condition, statistics: Statistics, indexed: Sequence[str]
+) -> tuple[ScanPlan, IndexUse]:
+    """The plan without the partitions that have no row for the condition, and what to say of it.
+
+    Only for a plan of the newest state: the bounds of partitions know nothing of former files. Arguments as of
+    `skip_by_column_stats`.
+    """
+    columns, note = deciding_columns(plan, condition, indexed)
+    paths = sorted({one.partition_path for one in plan.slices})
+    if condition.prunes is None or not columns or len(paths) < 2:
+        return plan, IndexUse(PARTITION_STATS, note=note)
+    if plan.merging.rules.with_base.merger is not None and any(one.files.logs for one in plan.slices):
+        return plan, IndexUse(PARTITION_STATS, note="a merger of the user's own may make any values")
+    if any(one.files.has_other_names for one in plan.slices):
+        return plan, IndexUse(PARTITION_STATS, note="columns of some files have other names today")
+    found = statistics(columns, paths)
+    named = [path or "." for path in paths]
+    one_of = {one.partition_path: one for one in plan.slices}
+    known = {
+        name: _as_folders_tell(
+            believed_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
+                places_of(found[name], named)
+            ),
+            name,
+            plan,
+            [one_of[path] for path in paths],
+        )
+        for name in columns
+        if name in found
+    }
+    kept = may_match(condition.prunes, plan.schema, known, len(paths))
+    left = {path for path, is_kept in zip(paths, kept, strict=True) if is_kept}
+    slices = tuple(one for one in plan.slices if one.partition_path in left)
+    return replace(plan, slices=slices), IndexUse(PARTITION_STATS, len(plan.slices) - len(slices), tuple(columns), note)
+
+
+def deciding_columns(plan: ScanPlan, condition: Condition, indexed: Sequence[str]) -> tuple[list[str], str | None]:
+    """The columns of a condition whose statistics can decide it, and why there are no more."""
+    if condition.prunes is None:
+        return [], "statistics cannot decide this condition: NaN passes it"
+    asked = columns_of(condition.prunes, plan.schema)
+    usable = [name for name in asked if name in indexed and name not in plan.path_columns]
+    others = [name for name in asked if name not in usable]
+    return usable, f"it has no statistics of {', '.join(others)}" if others else None
+
+
+def _as_folders_tell(bounds: ColumnBounds, name: str, plan: ScanPlan, slices: Sequence[ScanSlice]) -> ColumnBounds:
+    """The bounds of a column in slices, of a partition column those of the values that reads show."""
+    if name not in plan.folder_columns:
+        return bounds
+    values = [constants_of(plan, one).get(name) for one in slices]
+    is_told = np.array([value is not None for value in values], np.bool_)
+    told = pa.array([None if value is None else value.as_py() for value in values], plan.schema.field(name).type)
+    return ColumnBounds(
+        pc.if_else(pa.array(is_told), told, bounds.low),
+        pc.if_else(pa.array(is_told), told, bounds.high),
+        bounds.no_nulls | is_told,
+        bounds.only_nulls & ~is_told,
+        bounds.is_empty,
+    )
+
+
+def files_of(slices: Sequence[ScanSlice]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The names of the files of slices, and of each the number of its slice."""
+    files: list[str] = []
+    groups: list[int] = []
+    for number, one in enumerate(slices):
+        paths = [*([] if one.files.base is None else [one.files.base]), *one.files.logs]
+        files += [path.rpartition("/")[2] for path in paths]
+        groups += [number] * len(paths)
+    return files, np.array(groups, dtype=np.int64)
+
+
+def places_of(payloads: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Where the records of files are; -1 for those without one, and for a name that several records have."""
+    stored = payloads.field("fileName")
+    wanted = pa.array(names, pa.string())
+    places: npt.NDArray[np.int64] = (
+        pc.fill_null(pc.index_in(wanted, value_set=stored), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    for texts, hides in ((stored, wanted), (wanted, wanted)):
+        counts = texts.value_counts()
+        repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        places[pc.is_in(hides, value_set=repeated).to_numpy(zero_copy_only=False)] = -1
+    return places

@@ -1,0 +1,190 @@
+"""Skipping of file slices by expression indexes: what they know of an expression in each file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.format.metadata_table.index_definitions import IndexDefinition
+from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
+from pyhudi.metadata_table.statistics_lookup import statistics_of_files
+from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.skipping.bloom_filters import base_paths, without_keys
+from pyhudi.read.skipping.column_statistics import IndexUse, files_of, places_of
+from pyhudi.read.skipping.expressions import (
+    IndexedExpression,
+    are_texts_of_four_digit_years,
+    has_expression_indexes,
+    indexes_over_expressions,
+)
+from pyhudi.read.skipping.fixed_values import alternatives_of_predicate, fixed_values
+from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.predicates import ColumnRanges, Predicate, columns_of_predicate, may_match
+from pyhudi.read.skipping.unused_indexes import unbelieved, unreadable
+
+FILES_MIN: Final = 2
+_AT_ONCE: Final = 100
+"""So many filters are in memory at a time."""
+_VALUES_MAX: Final = 1000
+"""Filters are not asked of more values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByExpression:
+    """What expression indexes left of a plan.
+
+    Attributes:
+        plan: the plan without the file slices that they leave out.
+        uses: what each of them did.
+        ranges: the ranges of expressions in the slices of `plan`, by the names that they have in predicates.
+    """
+
+    plan: ScanPlan
+    uses: tuple[IndexUse, ...] = ()
+    ranges: Mapping[str, ColumnRanges] = field(default_factory=dict)
+
+    def within(self, plan: ScanPlan, uses: tuple[IndexUse, ...]) -> ByExpression:
+        """The same of a plan with some of the slices."""
+        left = {id(one) for one in plan.slices}
+        kept = np.array([number for number, one in enumerate(self.plan.slices) if id(one) in left], np.intp)
+        return ByExpression(plan, uses, {name: ranges.take(kept) for name, ranges in self.ranges.items()})
+
+
+def skip_by_expressions(metadata: BelievedMetadata, plan: ScanPlan, predicate: Predicate) -> ByExpression:
+    """The plan without the file slices in which no row can meet a predicate on expressions, by their indexes.
+
+    `predicate`: of `certain`, with the names of `indexed_expressions` as columns; others are not regarded. Cost:
+    nothing where it has none of them; else that of `metadata`, and for each index a listing, its logs, and index and
+    wanted blocks of its base files; filters are 430 KB per file.
+    """
+    asked = columns_of_predicate(predicate)
+    found = ByExpression(plan)
+    if len(plan.slices) < FILES_MIN or not has_expression_indexes(metadata.table):
+        return found
+    wanted = [
+        (index, one)
+        for index, one in indexes_over_expressions(metadata.table, metadata.definitions, plan.schema)
+        # Of a partition column reads show the value of the folder, and the index knows that of the record.
+        if one.name in asked and one.column not in plan.folder_columns
+    ]
+    for index, expression in wanted:
+        try:
+            if (note := unbelieved(metadata)) is not None:
+                use = IndexUse(index.name, columns=(expression.label,), note=note)
+                return replace(found, uses=(*found.uses, use))
+            skip = _by_filters if index.kind == "bloom_filters" else _by_statistics
+            found = skip(metadata, found, predicate, index, expression)
+        except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError) as error:
+            note = unreadable(metadata, index.name, error)
+            found = replace(found, uses=(*found.uses, IndexUse(index.name, columns=(expression.label,), note=note)))
+    return found
+
+
+def _by_statistics(
+    metadata: BelievedMetadata,
+    found: ByExpression,
+    predicate: Predicate,
+    index: IndexDefinition,
+    expression: IndexedExpression,
+) -> ByExpression:
+    plan, column = found.plan, expression.column
+    is_known = [_is_asked(plan, one) for one in plan.slices]
+    files, groups = files_of(plan.slices)
+    paths = sorted({one.partition_path for one in plan.slices})
+    records = statistics_of_files(metadata.state, [column], paths, partition=index.name)[column]
+    places = places_of(records, files)
+    bounds = believed_bounds(records, expression.kind).take(places).united(groups, len(plan.slices))
+    ranges = _ranges(bounds, expression, np.array(is_known, np.bool_))
+    former = found.ranges.get(expression.name)
+    ranges = ranges if former is None else _tighter(former, ranges)
+    all_ranges = {**found.ranges, expression.name: ranges}
+    kept = np.flatnonzero(may_match(predicate, all_ranges, len(plan.slices)) & ~bounds.is_empty)
+    slices = tuple(plan.slices[number] for number in kept)
+    missing = int(np.count_nonzero(places < 0))
+    note = f"{missing} of {len(files)} files have no statistics" if missing else _note(is_known)
+    use = IndexUse(index.name, len(plan.slices) - len(slices), (expression.label,), note)
+    left = {name: one.take(kept) for name, one in all_ranges.items()}
+    return ByExpression(replace(plan, slices=slices), (*found.uses, use), left)
+
+
+def _is_asked(plan: ScanPlan, one: ScanSlice) -> bool:
+    """Whether its files know all values of its rows: under the names of today, and of no merger of the user's own."""
+    return not one.files.has_other_names and (plan.merging.rules.with_base.merger is None or not one.files.logs)
+
+
+def _note(is_known: Sequence[bool]) -> str | None:
+    return None if all(is_known) else "columns of some files have other names today, or a merger of the user's own"
+
+
+def _ranges(bounds: ColumnBounds, expression: IndexedExpression, is_known: np.ndarray) -> ColumnRanges:
+    """The ranges that hold. No rows at all (`is_empty`) are left to the caller."""
+    low, high = bounds.low, bounds.high
+    if expression.is_of_a_clock and pa.types.is_string(expression.kind):
+        ordered = are_texts_of_four_digit_years(low, high)
+        low, high = (pc.if_else(ordered, end, pa.scalar(None, end.type)) for end in (low, high))
+    nothing = pa.scalar(None, expression.kind)
+    known = pa.array(is_known)
+    return ColumnRanges(
+        pc.if_else(known, low, nothing),
+        pc.if_else(known, high, nothing),
+        ~(bounds.no_nulls & is_known),
+        ~(bounds.only_nulls & is_known),
+    )
+
+
+def _tighter(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
+    """What two indexes of the same expression know together."""
+    return ColumnRanges(
+        pc.max_element_wise(one.low, other.low),
+        pc.min_element_wise(one.high, other.high),
+        one.may_be_null & other.may_be_null,
+        one.may_have_values & other.may_have_values,
+    )
+
+
+def _by_filters(
+    metadata: BelievedMetadata,
+    found: ByExpression,
+    predicate: Predicate,
+    index: IndexDefinition,
+    expression: IndexedExpression,
+) -> ByExpression:
+    """Slices with logs stay: a filter is over the rows of a base file."""
+    plan = found.plan
+    values = _fixed_texts(predicate, expression)
+    label = (expression.label,)
+    if values is None:
+        note = "filters are asked of values that the condition fixes exactly"
+        return replace(found, uses=(*found.uses, IndexUse(index.name, columns=label, note=note)))
+    candidates = [one for one in plan.slices if one.files.base and not one.files.logs and _is_asked(plan, one)]
+    reader = FilterReader(metadata.state.slices(index.name))
+    left_out: set[str] = set()
+    for start in range(0, len(candidates), _AT_ONCE):
+        paths = base_paths(candidates[start : start + _AT_ONCE])
+        left_out |= without_keys(reader.find(metadata.table.storage, paths), values)
+    kept = [at for at, one in enumerate(plan.slices) if one.files.logs or one.files.base not in left_out]
+    slices = tuple(plan.slices[number] for number in kept)
+    why = None if len(candidates) == len(plan.slices) else "filters do not know what is in logs"
+    use = IndexUse(index.name, len(plan.slices) - len(slices), label, why)
+    numbers = np.array(kept, np.intp)
+    ranges = {name: known.take(numbers) for name, known in found.ranges.items()}
+    return ByExpression(replace(plan, slices=slices), (*found.uses, use), ranges)
+
+
+def _fixed_texts(predicate: Predicate, expression: IndexedExpression) -> pa.StringArray | None:
+    """The values to which a predicate fixes an expression, as they are in filters; None where they are not known so."""
+    kind = expression.kind
+    if expression.is_of_a_clock or not (pa.types.is_string(kind) or pa.types.is_integer(kind)):
+        return None
+    each = [fixed_values(one, expression.name) for one in alternatives_of_predicate(predicate)]
+    if any(values is None for values in each):
+        return None
+    texts = sorted({str(value) for values in each for value in values or ()})
+    return pa.array(texts, pa.string()) if len(texts) <= _VALUES_MAX and "" not in texts else None

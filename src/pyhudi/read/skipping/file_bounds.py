@@ -1,0 +1,274 @@
+"""Ranges of the columns of a scan's files: from their partition paths, and from the footers of base files.
+
+Between the two, the indexes of the metadata table are asked.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.environment import SYSTEM
+from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.keys.partition_paths import typed_value
+from pyhudi.io.column_statistics import ColumnBounds, read_bounds
+from pyhudi.read.conditions import Condition
+from pyhudi.read.scan import ScanPlan, ScanSlice, moment_of
+from pyhudi.read.skipping.all_indexes import Asked, skip_by_all_indexes
+from pyhudi.read.skipping.expressions import IndexedExpression
+from pyhudi.read.skipping.fixed_values import alternatives_of_predicate
+from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.predicates import (
+    ColumnRanges,
+    Mask,
+    Predicate,
+    columns_of_predicate,
+    expression_of_predicate,
+    may_match,
+)
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.index_definitions import COLUMN_STATS
+from pyhudi.table.state import load_table
+
+_log = logging.getLogger(__name__)
+FOOTERS_MAX = 2000
+"""The largest number of files whose footers are read to leave files out. Reading more of them where the rows are read,
+by all executors, is faster than by the driver."""
+FOOTERS_ON_DISK_MAX = 20_000
+"""The same for a table on the local disk, where a footer takes a fraction of a millisecond."""
+_FOOTERS_AT_ONCE = 32
+_SAME_IN_ALL_CALENDARS = dt.datetime(1900, 1, 2)  # noqa: DTZ001
+"""Spark moves older dates and times of files that old versions of it wrote, to a calendar of today."""
+_KEPT_COLUMNS_MAX = 200_000
+"""The largest number of bounds of a column of a file that this process keeps, at some hundred bytes each."""
+
+
+Numbers: TypeAlias = npt.NDArray[np.intp]
+"""Numbers of slices."""
+
+
+class RangesOfFiles(Protocol):
+    """A source of the ranges of columns of base files."""
+
+    def of(self, slices: Sequence[ScanSlice], columns: Collection[str]) -> Mapping[str, ColumnRanges]:
+        """The ranges of these columns in the base files of these slices, in their order; columns may be missing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilePruner:
+    """Leaves out files of a scan in which no row can meet a predicate.
+
+    Attributes:
+        slices: slices without logs.
+        schema: the columns of the scan and their types.
+        source: the ranges of columns within files.
+        plan: the scan, to ask the indexes of the metadata table first; None not to ask them.
+    """
+
+    slices: tuple[ScanSlice, ...]
+    schema: pa.Schema
+    source: RangesOfFiles
+    plan: ScanPlan | None = None
+
+    def matching(self, predicate: Predicate, constants: Mapping[str, pa.Array] | None = None) -> list[int]:
+        """The numbers of the slices that can have rows for which the predicate holds.
+
+        `constants`: further columns, with their one value in each slice. Cost: no request for the slices that partition
+        paths and constants rule out; for the others that of `source`.
+        """
+        constants = constants or {}
+        expressions = {one.name for one in self.expressions}
+        columns = columns_of_predicate(predicate)
+        by_path = ranges_of_paths(self.slices, self.schema, columns)
+        by_path |= {name: _of_one_value(values) for name, values in constants.items() if name in columns}
+        left = np.flatnonzero(may_match(predicate, by_path, len(self.slices)))
+        in_files = columns - by_path.keys() - constants.keys() - expressions
+        of_expressions: Mapping[str, ColumnRanges] = {}
+        if self.plan is not None and (in_files or columns & expressions) and len(left):
+            left, decided, of_expressions = self._left_by_indexes(self.plan, left, predicate)
+            in_files -= decided
+        if not in_files or not len(left):
+            return list(map(int, left))
+        known = {name: ranges.take(left) for name, ranges in by_path.items()} | dict(of_expressions)
+        known |= self.source.of([self.slices[number] for number in left], in_files)
+        return list(map(int, left[may_match(predicate, known, len(left))]))
+
+    @property
+    def expressions(self) -> tuple[IndexedExpression, ...]:
+        """The expressions that indexes know, further columns of predicates."""
+        return () if self.plan is None else self.plan.expressions
+
+    def _left_by_indexes(
+        self, plan: ScanPlan, left: Numbers, predicate: Predicate
+    ) -> tuple[Numbers, frozenset[str], Mapping[str, ColumnRanges]]:
+        """What indexes leave of these slices, the columns that they know in all of them, and ranges of expressions.
+
+        Of the table as it is now: what an index says of a file stays true, and of files that are gone it says nothing.
+        Indexes of the newest state are asked as long as the plan is of it.
+        """
+        condition = expression_of_predicate(predicate, self.schema.names)
+        plan = replace(plan, slices=tuple(self.slices[number] for number in left))
+        try:
+            table = load_table(open_spec(plan.storage))
+        except HudiError:
+            return left, frozenset(), {}
+        is_newest = plan.moment == moment_of(table.timeline) and not plan.leaves_out_logs
+        asked = Asked(Condition(condition, condition), alternatives_of_predicate(predicate), predicate)
+        found = skip_by_all_indexes(BelievedMetadata(table), plan, asked, is_newest=is_newest)
+        for use in found.uses:
+            _log.info("%s: %s", plan.uri, use)
+        decided = frozenset(
+            name for use in found.uses if use.index == COLUMN_STATS and use.note is None for name in use.columns
+        )
+        is_kept = {id(one) for one in found.plan.slices}
+        return left[[id(one) in is_kept for one in plan.slices]], decided, found.ranges
+
+
+def ranges_of_paths(
+    slices: Sequence[ScanSlice], schema: pa.Schema, columns: Collection[str]
+) -> dict[str, ColumnRanges]:
+    """The ranges of those columns whose values are in partition paths: one value for all rows of a file.
+
+    The folder of nulls says nothing: it has empty texts, too.
+    """
+    names = [name for name, _ in slices[0].partition_values if name in columns] if slices else []
+    found = {}
+    for name in names:
+        kind = schema.field(name).type
+        texts = [dict(one.partition_values).get(name) for one in slices]
+        typed = {text: None if text is None else typed_value(text, kind) for text in set(texts)}
+        values = pa.array([None if (value := typed[text]) is None else value.as_py() for text in texts], kind)
+        if values.null_count < len(values):
+            found[name] = _of_one_value(values)
+    return found
+
+
+def _of_one_value(values: pa.Array) -> ColumnRanges:
+    """The ranges of files that have one value each, which is unknown where it is null."""
+    unknown: Mask = values.is_null().to_numpy(zero_copy_only=False)
+    return ColumnRanges(values, values, unknown, np.ones(len(values), np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class FooterRanges:
+    """The ranges in the footers of base files.
+
+    This process keeps what it read by path, size and time of modification: base files never change, but plain files of
+    others may. A file whose footer cannot be read is not left out, so that reading its rows says what is wrong with it.
+
+    Attributes:
+        storage: the table's store.
+        schema: the columns whose bounds are looked up, and their types.
+    """
+
+    storage: StorageSpec
+    schema: pa.Schema
+
+    def of(self, slices: Sequence[ScanSlice], columns: Collection[str]) -> Mapping[str, ColumnRanges]:
+        """See `RangesOfFiles`. Cost: a footer per file, none of too many files (`FOOTERS_MAX`)."""
+        names = [name for name in self.schema.names if name in columns]
+        if not names or len(slices) > (FOOTERS_ON_DISK_MAX if self.storage.uri.startswith("file:") else FOOTERS_MAX):
+            return {}
+        storage = open_spec(self.storage)
+        with ThreadPoolExecutor(min(_FOOTERS_AT_ONCE, len(slices))) as pool:
+            bounds = list(pool.map(lambda one: _bounds_of(storage, one, names), slices))
+        return {
+            name: _ranges([of_file.get(name) for of_file in bounds], self.schema.field(name).type) for name in names
+        }
+
+
+_SETTLED_AFTER_MS = 3_000
+"""Stores tell times of modification in milliseconds or seconds: a younger file may change, and keep its time."""
+_kept: OrderedDict[tuple[str, str, int, int], dict[str, ColumnBounds]] = OrderedDict()
+_keeping = threading.Lock()
+
+
+def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mapping[str, ColumnBounds]:
+    path = one.files.base
+    if path is None:
+        return {}
+    place = (storage.uri, path, one.size, one.modified_ms)
+    with _keeping:
+        known = _kept.get(place, {})
+    if all(name in known for name in names):
+        return known
+    try:
+        found = {**known, **read_bounds(storage, path, names)}
+    except (CorruptDataError, NotFoundError):
+        return {}
+    if _may_change_unseen(path, one.modified_ms):
+        return found
+    with _keeping:
+        _kept[place] = found
+        _kept.move_to_end(place)
+        while len(_kept) * len(names) > _KEPT_COLUMNS_MAX:
+            _kept.popitem(last=False)
+    return found
+
+
+def _may_change_unseen(path: str, modified_ms: int) -> bool:
+    """Whether a file of another writer may be written again with the time of modification that it has."""
+    is_young = SYSTEM.clock.now_ms() - modified_ms < _SETTLED_AFTER_MS
+    return is_young and parse_data_file(path.rpartition("/")[2]) is None
+
+
+def _ranges(bounds: Sequence[ColumnBounds | None], kind: pa.DataType) -> ColumnRanges:
+    ends = [(None, None) if one is None else _typed(one, kind) for one in bounds]
+    return ColumnRanges(
+        pa.array([low for low, _ in ends], kind),
+        pa.array([high for _, high in ends], kind),
+        np.array([one is None or one.nulls != 0 for one in bounds], np.bool_),
+        np.array([one is None or one.nulls is None or one.nulls < one.rows for one in bounds], np.bool_),
+    )
+
+
+def _typed(bounds: ColumnBounds, kind: pa.DataType) -> tuple[Any, Any]:
+    """The bounds as values of the column's type; none where the file has the column in a type that does not fit."""
+    ends = (bounds.low, bounds.high)
+    if not all(_fits(end, kind) for end in ends):
+        return None, None
+    try:
+        return tuple(pa.array(ends, kind))
+    except (pa.ArrowException, OverflowError):
+        return None, None
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    """Whether a bound is a value of this type for all readers."""
+    if isinstance(value, dt.datetime):
+        return bool(pa.types.is_timestamp(kind)) and _fits_time(value, kind)
+    if isinstance(value, dt.date):
+        return bool(pa.types.is_date(kind)) and value >= _SAME_IN_ALL_CALENDARS.date()
+    is_kind = _KIND_OF.get(type(value))
+    return is_kind is not None and bool(is_kind(kind))
+
+
+def _fits_time(value: dt.datetime, kind: pa.DataType) -> bool:
+    return (
+        (kind.tz is None) == (value.tzinfo is None)
+        and (kind.unit in ("us", "ns") or (kind.unit == "ms" and value.microsecond % 1000 == 0))
+        and value.replace(tzinfo=None) >= _SAME_IN_ALL_CALENDARS
+    )
+
+
+_KIND_OF: dict[type, Callable[[pa.DataType], object]] = {
+    bool: pa.types.is_boolean,
+    int: pa.types.is_integer,
+    float: pa.types.is_floating,
+    str: pa.types.is_string,
+    Decimal: pa.types.is_decimal,
+}

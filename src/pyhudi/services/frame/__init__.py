@@ -1,0 +1,1 @@
+"""The frame of table services: what a service is, the table of them, and what runs them."""

@@ -1,0 +1,78 @@
+"""Inline services: what a write runs after its commit, by its options and the table of services."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pyhudi.errors import CorruptDataError, HudiError
+from pyhudi.services.frame.background import can_run_in_background, run_in_background
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.runner import finish_plan
+from pyhudi.services.frame.service import Mode, Service
+from pyhudi.services.frame.table_of_services import SERVICES
+
+_log = logging.getLogger("pyhudi")
+
+
+def run_inline_services(call: ServiceCall) -> None:
+    """Run what is due after a write. A failure is a warning: the write before it stands, and must not be run again.
+
+    Each service finishes its plans that no process is executing, and then begins something new if that is due. A plan
+    that was made remains if that fails, and the next write, or `services.run` of `HudiTable`, executes it. Services
+    that the options send to the background begin when the others have ended.
+    """
+    if not call.config.compaction.services_enabled:
+        return
+    later = _run(call, lambda service: service.mode(call))
+    if not later:
+        return
+    if can_run_in_background(call):
+        try:
+            run_in_background(call, later, _run_by_name)
+        except RuntimeError as error:
+            _log.warning("services after a write run before it returns: %s", error)
+        else:
+            return
+    _run_by_name(call, later)
+
+
+def _run_by_name(call: ServiceCall, names: frozenset[str]) -> None:
+    _run(call, lambda service: Mode.INLINE if service.name in names else Mode.OFF)
+
+
+def _run(call: ServiceCall, mode_of: Callable[[Service], Mode]) -> frozenset[str]:
+    """Run services one after the other; the names of those that are to run in the background."""
+    changes = True
+    later = []
+    for service in SERVICES:
+        try:
+            mode = mode_of(service)
+            if mode is Mode.BACKGROUND:
+                later.append(service.name)
+            elif mode is not Mode.OFF:
+                call = call.reloaded() if changes else call
+                changes = _serve(service, mode, call)
+        except Exception as error:  # noqa: BLE001  # the commit stands, whatever happens to a service after it
+            changes = True
+            # What is no error of ours is a bug, or the user's engine or merger: then its place is wanted, too.
+            trace = None if isinstance(error, HudiError) else error
+            _log.warning("the write is committed, but the %s after it failed: %s", service.name, error, exc_info=trace)
+    return frozenset(later)
+
+
+def _serve(service: Service, mode: Mode, call: ServiceCall) -> bool:
+    """Run one service after a write; whether it may have changed the timeline."""
+    plans = service.pending(call) if mode is Mode.INLINE else ()
+    for plan in plans:
+        try:
+            finish_plan(service, call, plan)
+        except CorruptDataError as error:
+            _log.warning("the write is committed, but a plan of the %s is damaged: %s", service.name, error)
+    if plans:
+        call = call.reloaded()
+    if not service.due(call).is_due:
+        return bool(plans)
+    if mode is Mode.INLINE:
+        return bool(service.run(call)) or bool(plans)
+    return service.plan is not None and service.plan(call) is not None

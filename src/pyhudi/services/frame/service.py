@@ -1,0 +1,97 @@
+"""`Service`: what the runner and a write have to know of a table service, and `ServiceRun`, what one run of it did."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyhudi.format.timeline.instant import Action, Instant
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.due import Due
+
+
+class Mode(enum.Enum):
+    """What a write does with a service after its commit.
+
+    `OFF`: nothing. `PLAN`: it puts a plan on the timeline when one is due. `INLINE`: it runs the service when that is
+    due. `BACKGROUND`: as `INLINE`, in a thread of the process, and the write returns before.
+    """
+
+    OFF = enum.auto()
+    PLAN = enum.auto()
+    INLINE = enum.auto()
+    BACKGROUND = enum.auto()
+
+
+class RunOutcome(enum.StrEnum):
+    """How a run of a service ended."""
+
+    DONE = "done"
+    NOTHING_TO_DO = "nothing to do"
+    LEFT = "left to another process"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a service did under one instant: files, rows and bytes that it wrote, files that it deleted.
+
+    `instant` is None for work that has no instant of its own.
+    """
+
+    instant: str | None
+    files_written: int = 0
+    files_deleted: int = 0
+    rows: int = 0
+    bytes: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRun:
+    """One run of a service: how it ended, what it did, and how many seconds that took.
+
+    `message` says why nothing was done, or what failed; it is empty otherwise.
+    """
+
+    service: str
+    instant: str | None
+    outcome: RunOutcome
+    files_written: int = 0
+    files_deleted: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    message: str = ""
+
+
+def _no_plans(_: ServiceCall) -> tuple[Instant, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A table service. All functions get the table as it was loaded a moment ago.
+
+    Attributes:
+        name: its name in results and on the command line.
+        mode: what a write does with it, by the options; not asked where all table services are switched off.
+        due: whether to run it now. Costs a few reads at most, and writes nothing.
+        run: begin something new, and finish it: work for each instant; nothing where there is nothing to do.
+        pending: its plans that are not completed, oldest first.
+        execute: execute one plan; None where another process does, or has completed it.
+        plan: only put a plan on the timeline; its instant, or None where there is nothing to do.
+        actions: the actions of its plans, before and after they are completed.
+        is_first: whether it runs before all pending plans.
+    """
+
+    name: str
+    mode: Callable[[ServiceCall], Mode]
+    due: Callable[[ServiceCall], Due]
+    run: Callable[[ServiceCall], tuple[Work, ...]]
+    pending: Callable[[ServiceCall], tuple[Instant, ...]] = _no_plans
+    execute: Callable[[ServiceCall, str], Work | None] | None = None
+    plan: Callable[[ServiceCall], str | None] | None = None
+    actions: frozenset[Action] = frozenset()
+    is_first: bool = False

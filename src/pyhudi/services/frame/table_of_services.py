@@ -1,0 +1,216 @@
+"""The table of services, in the order in which they run: what each needs, and what the runner calls for it.
+
+Dead writers first, so that what they left is out of the way. Compactions and clusterings then make new files of old
+ones, partitions that are past their time are dropped, a clean deletes what is old, and archiving takes from the
+timeline what cleaning has passed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyhudi.config.enums import FailedWritesPolicy, TableType
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format.timeline.instant import Action, Instant
+from pyhudi.services.archiving.archive import archive, archiving_due
+from pyhudi.services.cleaning.execute import clean, clean_due, execute_clean, pending_cleans, schedule_clean
+from pyhudi.services.clustering.execute import pending_clusterings, run_clustering
+from pyhudi.services.clustering.schedule import clustering_due, schedule_clustering
+from pyhudi.services.compaction.execute import Compacted, run_compaction
+from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
+from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Mode, Service, Work
+from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
+from pyhudi.services.partition_ttl.expire import expire_partitions, expiry_due
+from pyhudi.services.restore.recover import recover
+from pyhudi.table.metadata_table import has_metadata_table
+
+_NO_LOGS = Due(False, "a copy-on-write table has no logs")
+
+
+def _rollback_due(call: ServiceCall) -> Due:
+    if call.config.concurrency.failed_writes_policy is FailedWritesPolicy.NEVER:
+        return Due(False, "hoodie.clean.failed.writes.policy is NEVER")
+    timeline = call.table.timeline
+    pending = len(timeline.pending_writes) + len(timeline.pending_rollbacks)
+    if not pending:
+        return Due(True, "no write is pending; what dead processes left is looked for")
+    return Due(True, f"{pending} pending write(s) and rollback(s), of which those of dead processes are rolled back")
+
+
+def _roll_back(call: ServiceCall) -> tuple[Work, ...]:
+    done = recover(call.table, call.settings, call.environment)
+    return tuple(Work(instant=one.instant, files_deleted=one.files_deleted) for one in done)
+
+
+def _is_merge_on_read(call: ServiceCall) -> bool:
+    return call.table.config.table_type is TableType.MERGE_ON_READ
+
+
+def _compaction_mode(call: ServiceCall) -> Mode:
+    options = call.config.compaction
+    if not _is_merge_on_read(call):
+        return Mode.OFF
+    if options.runs_inline(call.table.config.table_type):
+        return Mode.INLINE
+    if options.runs_in_background:
+        return Mode.BACKGROUND
+    return Mode.PLAN if options.schedule_inline else Mode.OFF
+
+
+def _compaction_due(call: ServiceCall) -> Due:
+    return compaction_due(call) if _is_merge_on_read(call) else _NO_LOGS
+
+
+def _log_compaction_mode(call: ServiceCall) -> Mode:
+    options = call.config.compaction
+    is_asked_for = options.log_enabled and options.log_inline
+    return Mode.INLINE if is_asked_for and _is_merge_on_read(call) else Mode.OFF
+
+
+def _log_compaction_due(call: ServiceCall) -> Due:
+    if not _is_merge_on_read(call):
+        return _NO_LOGS
+    if not call.config.compaction.log_enabled:
+        return Due(False, "hoodie.log.compaction.enable is not set")
+    blocks = call.config.compaction.log_blocks_threshold
+    return Due(True, f"slices with at least {blocks} log blocks are looked for")
+
+
+def _plans_of(action: Action, call: ServiceCall) -> tuple[Instant, ...]:
+    return tuple(one for one in call.table.timeline.pending_compactions if one.action is action)
+
+
+def _compact(call: ServiceCall, *, of_logs: bool) -> tuple[Work, ...]:
+    planned = schedule_compaction(call, of_logs=of_logs)
+    done = None if planned is None else _execute_compaction(call, planned)
+    return () if done is None else (done,)
+
+
+def _execute_compaction(call: ServiceCall, instant: str) -> Work | None:
+    compacted = run_compaction(call, instant)
+    return None if compacted is None else _of_compaction(compacted)
+
+
+def _of_compaction(done: Compacted) -> Work:
+    return Work(instant=done.instant, files_written=done.slices, rows=done.rows, bytes=done.bytes)
+
+
+def _expiry_mode(call: ServiceCall) -> Mode:
+    return Mode.INLINE if call.config.expiry.inline and expiry_due(call).is_due else Mode.OFF
+
+
+def _expire(call: ServiceCall) -> tuple[Work, ...]:
+    done = expire_partitions(call)
+    return () if done is None else (Work(instant=done.instant, message=f"{len(done.partitions)} partitions dropped"),)
+
+
+def _clustering_mode(call: ServiceCall) -> Mode:
+    options = call.config.clustering
+    if options.inline:
+        return Mode.INLINE
+    if options.schedule_inline:
+        return Mode.PLAN
+    return Mode.BACKGROUND if options.in_background else Mode.OFF
+
+
+def _cluster(call: ServiceCall) -> tuple[Work, ...]:
+    planned = schedule_clustering(call)
+    done = None if planned is None else _execute_clustering(call, planned)
+    return () if done is None else (done,)
+
+
+def _execute_clustering(call: ServiceCall, instant: str) -> Work | None:
+    done = run_clustering(call, instant)
+    return (
+        None if done is None else Work(instant=done.instant, files_written=done.files, rows=done.rows, bytes=done.bytes)
+    )
+
+
+def _clean_mode(call: ServiceCall) -> Mode:
+    options = call.config.cleaning
+    if not options.automatic:
+        return Mode.OFF
+    return Mode.BACKGROUND if options.in_background else Mode.INLINE
+
+
+def _clean(call: ServiceCall) -> tuple[Work, ...]:
+    done = clean(call)
+    return () if done is None else (Work(instant=done.instant, files_deleted=done.files),)
+
+
+def _execute_clean(call: ServiceCall, instant: str) -> Work | None:
+    planned = next((one for one in pending_cleans(call.table.timeline) if one.requested_time == instant), None)
+    if planned is None:
+        raise InvalidRequestError("there is no planned clean with this instant time", instant=instant)
+    done = execute_clean(call, planned)
+    return None if done is None else Work(instant=done.instant, files_deleted=done.files)
+
+
+def _archive_mode(call: ServiceCall) -> Mode:
+    options = call.config.archiving
+    if not options.automatic:
+        return Mode.OFF
+    return Mode.BACKGROUND if options.in_background else Mode.INLINE
+
+
+def _archive(call: ServiceCall) -> tuple[Work, ...]:
+    done = archive(call)
+    if done is None:
+        return ()
+    return (Work(instant=None, message=f"{done.instants} instants, {done.first} to {done.last}"),)
+
+
+SERVICES: Final = (
+    Service(name="rollback", mode=lambda _: Mode.OFF, due=_rollback_due, run=_roll_back, is_first=True),
+    Service(
+        name="compaction",
+        mode=_compaction_mode,
+        due=_compaction_due,
+        run=lambda call: _compact(call, of_logs=False),
+        pending=lambda call: _plans_of(Action.COMPACTION, call),
+        execute=_execute_compaction,
+        plan=schedule_compaction,
+        actions=frozenset({Action.COMPACTION, Action.COMMIT}),
+    ),
+    Service(
+        name="log_compaction",
+        mode=_log_compaction_mode,
+        due=_log_compaction_due,
+        run=lambda call: _compact(call, of_logs=True),
+        pending=lambda call: _plans_of(Action.LOG_COMPACTION, call),
+        execute=_execute_compaction,
+        plan=lambda call: schedule_compaction(call, of_logs=True),
+        actions=frozenset({Action.LOG_COMPACTION}),
+    ),
+    Service(name="expiry", mode=_expiry_mode, due=expiry_due, run=_expire),
+    Service(
+        name="clustering",
+        mode=_clustering_mode,
+        due=clustering_due,
+        run=_cluster,
+        pending=lambda call: pending_clusterings(call.table),
+        execute=_execute_clustering,
+        plan=schedule_clustering,
+        actions=frozenset({Action.CLUSTERING, Action.REPLACE_COMMIT}),
+    ),
+    Service(
+        name="clean",
+        mode=_clean_mode,
+        due=clean_due,
+        run=_clean,
+        pending=lambda call: pending_cleans(call.table.timeline),
+        execute=_execute_clean,
+        plan=schedule_clean,
+        actions=frozenset({Action.CLEAN}),
+    ),
+    Service(
+        name="metadata_table",
+        mode=lambda call: Mode.INLINE if has_metadata_table(call.table) else Mode.OFF,
+        due=metadata_table_due,
+        run=maintain_metadata_table,
+    ),
+    Service(name="archive", mode=_archive_mode, due=archiving_due, run=_archive),
+)
+"""All services. A write rolls dead writers back before it begins, and so not after its commit."""

@@ -1,0 +1,399 @@
+"""Changes computed by Spark: the rows of merges, updates and deletions by condition (`pyhudi.tasks.row_changes`).
+
+Conditions and values are SQL texts or Columns, which Spark resolves and evaluates. Only the DataFrame API is used, so
+it works on classic sessions and on Spark Connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DataType, StructType
+
+from pyhudi.errors import ConfigError, SchemaMismatchError
+from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.spark.fitted_values import Fit, fitting
+from pyhudi.spark.resolution import resolves
+from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.tasks.row_changes import CHANGE, Change
+from pyhudi.write.job import WriteJob
+from pyhudi.write.row_changes.plan import (
+    TARGET,
+    Clause,
+    Delete,
+    Insert,
+    MergePlan,
+    OfSource,
+    Update,
+    equalities,
+    has_exact_text,
+    is_global,
+    names_record,
+)
+
+LARGE_TARGET_BYTES = 32 << 20
+"""From this size of a table on, leaving out what the source cannot match is worth a job over the source."""
+_IN_TARGET, _IN_SOURCE, _CLAUSE = "#in_target", "#in_source", "#clause"
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def changes_of_merge(
+    job: WriteJob, plan: MergePlan, source: DataFrame, read_target: Callable[[Any], DataFrame], target_bytes: int
+) -> tuple[DataFrame, bool]:
+    """The changes of a merge, and whether rows of the target were read for them.
+
+    `plan` as `named_columns` gives it. `read_target`: the rows of the table with their meta columns, under a condition
+    as `HudiTable.scan` takes it.
+
+    Cost: where the target is large, one job that finds out which keys the source has. The source is kept meanwhile
+    (`DataFrame.persist`), so that it is evaluated once: see `released`.
+    """
+    pairs = equalities(plan)
+    if pairs is not None and _is_upsert(job, plan, source, pairs):
+        return _by_record(job, plan, source, pairs), False
+    where = None
+    if pairs and not plan.not_matched_by_source and target_bytes >= LARGE_TARGET_BYTES:
+        where = _where(job, pairs, source)
+    return _joined_changes(job, plan, source, read_target(where)), True
+
+
+@contextmanager
+def released(source: DataFrame) -> Iterator[None]:
+    """Release the rows of a source after the block, if it was this module that kept them."""
+    is_ours = not source.is_cached
+    try:
+        yield
+    finally:
+        if is_ours and source.is_cached:
+            source.unpersist()
+
+
+def _where(job: WriteJob, pairs: Sequence[tuple[str, str]], source: DataFrame) -> list[tuple[str, str, Any]] | None:
+    """A condition that all rows of the target meet which a row of the source can match; None: all may be needed."""
+    table, types = job.schema.arrow, _storable(source)
+    spelled = [{name.lower(): name for name in names} for names in (table.names, types.names)]
+    chosen, asked = [], []
+    for target, other in ((spelled[0].get(a.lower()), spelled[1].get(b.lower())) for a, b in pairs):
+        if target is None or other is None or table.field(target).type != types.field(other).type:
+            continue
+        if has_exact_text(table.field(target).type):
+            column = sql.col(quoted(other))
+            # A partition column has few values, which leave out whole partitions.
+            values = sql.collect_set(column) if target in job.keys.partition_field_names else sql.lit(None)
+            chosen.append(target)
+            asked.append(sql.struct(sql.min(column), sql.max(column), values))
+    if not asked:
+        return None
+    if not source.is_cached:
+        source.persist()
+    found: list[tuple[str, str, Any]] = []
+    for target, (least, most, values) in zip(chosen, source.agg(*asked).first() or (), strict=True):
+        if values:
+            found.append((target, "in", list(values)))
+        elif least is not None:
+            found += [(target, ">=", least), (target, "<=", most)]
+    return found or None
+
+
+def check_resolves(job: WriteJob, plan: MergePlan, source: DataFrame) -> None:
+    """Let Spark resolve the whole merge against no rows, so that its errors are raised before the write begins."""
+    spark = source.sparkSession
+    meta = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION_PATH, pa.string())])
+    nothing = spark.createDataFrame([], spark_schema(pa.schema([*meta, *job.schema.arrow])))
+    _ = _joined_changes(job, plan, source, nothing).schema
+
+
+def changes_of_rows(
+    job: WriteJob,
+    target: DataFrame,
+    where: str | Column | None,
+    values: Mapping[str, Any] | None,
+    name_of_target: str = TARGET,
+) -> DataFrame:
+    """The changes of an update of the rows that meet a condition, or, without `values`, of their deletion."""
+    rows = target.alias(name_of_target)
+    rows = rows if where is None else rows.where(as_column(where))
+    change = Change.DELETE if values is None else Change.UPDATE
+    fit = fitting(target.sparkSession)
+    columns = []
+    for name, kind in _types(job).items():
+        value = _of(name_of_target, name)
+        if values is None:
+            value = value if _is_kept(job, name) else sql.lit(None).cast(kind)
+        elif name in values:
+            value = fit(as_column(values[name]), kind, name)
+        columns.append(value.alias(name))
+    return rows.select(
+        _of(name_of_target, RECORD_KEY).alias(RECORD_KEY),
+        (sql.lit(None).cast("string") if is_global(job) else _of(name_of_target, PARTITION_PATH)).alias(PARTITION_PATH),
+        sql.lit(int(change)).cast("tinyint").alias(CHANGE),
+        *columns,
+    )
+
+
+def as_column(value: Any) -> Column:
+    """A value or condition as a Column: SQL text is parsed, and other Python values are literals."""
+    if isinstance(value, Column):
+        return value
+    return sql.expr(value) if isinstance(value, str) else sql.lit(value)
+
+
+# --- by the record key ---------------------------------------------------------------------------------------------
+
+
+def _is_upsert(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether the index can match the rows, and all values are those of the source."""
+    stores_all = all(
+        isinstance(clause, Delete)
+        or (
+            clause.values is not None
+            and len(clause.values) == len(job.schema.arrow.names)
+            and all(isinstance(value, OfSource) for value in clause.values.values())
+        )
+        for clause in plan.clauses
+    )
+    if plan.not_matched_by_source or not stores_all:
+        return False
+    missing = {name.lower() for name in job.schema.arrow.names} - {name.lower() for name in source.columns}
+    if missing or not names_record(job, pairs, _storable(source)):
+        return False
+    return all(_is_of_source(plan, source, clause.condition) for clause in plan.clauses)
+
+
+def _storable(source: DataFrame) -> pa.Schema:
+    """The columns of a source whose types a Hudi table has. Others, as that of a mere NULL, are never compared."""
+    found = []
+    for field in source.schema.fields:
+        with suppress(SchemaMismatchError):
+            found.append(arrow_schema(StructType([field])).field(0))
+    return pa.schema(found)
+
+
+def _is_of_source(plan: MergePlan, source: DataFrame, condition: Any) -> bool:
+    """Whether Spark resolves a condition with the columns of the source alone."""
+    if condition is None:
+        return True
+    named = source.alias(plan.source) if plan.source else source
+    return isinstance(condition, str) and resolves(named, [condition])
+
+
+def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequence[tuple[str, str]]) -> DataFrame:
+    rows = source.alias(plan.source) if plan.source else source
+    stored = _clause_number(plan.matched, 0)
+    absent = _clause_number(plan.not_matched, 0)
+    # Null equals nothing, so such a row is matched by none.
+    comparable = reduce(and_, (_of(plan.source, other).isNotNull() for _, other in pairs))
+    rows = rows.withColumn("#stored", sql.when(comparable, stored)).withColumn("#absent", absent)
+    deletes = [number for number, clause in enumerate(plan.matched) if isinstance(clause, Delete)]
+    does = sql.col("#stored").isNotNull()
+    adds = sql.col("#absent").isNotNull()
+    is_delete = sql.col("#stored").isin(deletes) if deletes else sql.lit(False)
+    code = (
+        sql.when(does & is_delete & adds, int(Change.DELETE_OR_INSERT))
+        .when(does & is_delete, int(Change.DELETE))
+        .when(does & adds, int(Change.UPSERT))
+        .when(does, int(Change.UPDATE))
+        .when(adds & comparable, int(Change.INSERT_IF_ABSENT))
+        .when(adds, int(Change.INSERT))
+    )
+    spelled = {name.lower(): name for name in source.columns}
+    fit = fitting(source.sparkSession)
+    return (
+        rows.withColumn(CHANGE, code.cast("tinyint"))
+        .where(sql.col(CHANGE).isNotNull())
+        .select(
+            sql.lit(None).cast("string").alias(RECORD_KEY),
+            sql.lit(None).cast("string").alias(PARTITION_PATH),
+            sql.col(CHANGE),
+            *[
+                fit(_of(plan.source, spelled[name.lower()]), kind, name).alias(name)
+                for name, kind in _types(job).items()
+            ],
+        )
+    )
+
+
+# --- by a join -----------------------------------------------------------------------------------------------------
+
+
+def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: DataFrame) -> DataFrame:
+    """The changes of the rows that the join gives, each by the first clause of its kind whose condition holds.
+
+    Conditions and values are evaluated after the join, so only for the rows that their clause is for.
+    """
+    left = target.withColumn(_IN_TARGET, sql.lit(True))
+    right = source.withColumn(_IN_SOURCE, sql.lit(True))
+    left = left.alias(plan.target) if plan.target else left
+    right = right.alias(plan.source) if plan.source else right
+    joined = left.join(right, _on(plan), _join_type(plan))
+    of_target, of_source = sql.col(_IN_TARGET).isNotNull(), sql.col(_IN_SOURCE).isNotNull()
+    kinds = [
+        (plan.matched, of_target & of_source, ""),
+        (plan.not_matched, of_source & ~of_target, plan.source),
+        (plan.not_matched_by_source, of_target & ~of_source, plan.target),
+    ]
+    numbered, first = [], 0
+    for clauses, applies, side in kinds:
+        numbered.append((first, clauses, applies, side))
+        first += len(clauses)
+    _check_sides(plan, left, right)
+    if _are_clear(plan, joined):
+        number = sql.lit(None).cast("int")
+        for first, clauses, applies, _ in numbered:
+            if clauses:
+                number = sql.when(applies, _clause_number(clauses, first)).otherwise(number)
+        return _chosen(job, plan, source, joined.withColumn(_CLAUSE, number))
+    parts = []
+    for first, clauses, applies, side in numbered:
+        if clauses:
+            rows = joined.where(applies)
+            rows = rows.select(f"{quoted(side)}.*") if side else rows
+            number = _clause_number(clauses, first)
+            parts.append(_chosen(job, plan, source, rows.withColumn(_CLAUSE, number), first, len(clauses), side))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _check_sides(plan: MergePlan, left: DataFrame, right: DataFrame) -> None:
+    """Let Spark resolve the clauses of rows that have one side: they see its columns alone."""
+    for rows, texts in ((right, _texts(plan.not_matched)), (left, _texts(plan.not_matched_by_source))):
+        if texts:
+            _ = rows.select(*map(sql.expr, texts)).schema
+
+
+def _are_clear(plan: MergePlan, joined: DataFrame) -> bool:
+    """Whether clauses of rows that have one side mean the same beside the columns of the other side.
+
+    A name without a side is not clear where both sides have a column of that name.
+    """
+    texts = [*_texts(plan.not_matched), *_texts(plan.not_matched_by_source)]
+    return not texts or not (plan.source and plan.target) or resolves(joined, texts)
+
+
+def _texts(clauses: Sequence[Clause]) -> list[str]:
+    """The conditions and values of clauses that are SQL texts."""
+    given = [
+        value
+        for clause in clauses
+        for value in (clause.condition, *(() if isinstance(clause, Delete) else (clause.values or {}).values()))
+    ]
+    return [value for value in given if isinstance(value, str)]
+
+
+def _chosen(
+    job: WriteJob,
+    plan: MergePlan,
+    source: DataFrame,
+    rows: DataFrame,
+    first: int = 0,
+    count: int | None = None,
+    side: str = "",
+) -> DataFrame:
+    """The changes of rows with the numbers of their clauses; of some clauses, where the rows have one `side` alone."""
+    clauses = plan.clauses[first:] if count is None else plan.clauses[first : first + count]
+    has_target = side in ("", plan.target)
+    key = _of(plan.target, RECORD_KEY) if has_target else sql.lit(None).cast("string")
+    path = _of(plan.target, PARTITION_PATH) if has_target and not is_global(job) else sql.lit(None).cast("string")
+    fit = fitting(source.sparkSession)
+    return rows.where(sql.col(_CLAUSE).isNotNull()).select(
+        key.alias(RECORD_KEY),
+        path.alias(PARTITION_PATH),
+        _by_clause(first, [sql.lit(int(_code(clause))) for clause in clauses]).cast("tinyint").alias(CHANGE),
+        *[
+            _by_clause(first, [_value(job, plan, clause, name, kind, source, fit) for clause in clauses]).alias(name)
+            for name, kind in _types(job).items()
+        ],
+    )
+
+
+def _on(plan: MergePlan) -> Column:
+    pairs = equalities(plan)
+    if pairs is not None and not (isinstance(plan.on, str) and "." in plan.on):
+        return reduce(and_, (_of(plan.target, target) == _of(plan.source, other) for target, other in pairs))
+    if not isinstance(plan.on, str | Column):
+        raise ConfigError("ON must be SQL text, a Column, or a list of names of columns", given=type(plan.on).__name__)
+    return as_column(plan.on)
+
+
+def _join_type(plan: MergePlan) -> str:
+    if plan.not_matched and plan.not_matched_by_source:
+        return "full"
+    if plan.not_matched:
+        return "right"
+    return "left" if plan.not_matched_by_source else "inner"
+
+
+def _clause_number(clauses: Sequence[Clause], first: int) -> Column:
+    """The number of the first clause whose condition holds, null where none does."""
+    number = sql.lit(None).cast("int")
+    for at, clause in reversed(list(enumerate(clauses, first))):
+        if clause.condition is None:
+            number = sql.lit(at)
+        else:
+            number = sql.when(as_column(clause.condition), at).otherwise(number)
+    return number
+
+
+def _code(clause: Clause) -> Change:
+    match clause:
+        case Update():
+            return Change.UPDATE
+        case Delete():
+            return Change.DELETE
+        case Insert():
+            return Change.INSERT
+
+
+def _by_clause(first: int, values: Sequence[Column]) -> Column:
+    """The value of the chosen clause; `first`: the number of the first one."""
+    chosen = sql.when(sql.col(_CLAUSE) == first, values[0])
+    for number, value in enumerate(values[1:], first + 1):
+        chosen = chosen.when(sql.col(_CLAUSE) == number, value)
+    return chosen
+
+
+def _value(
+    job: WriteJob, plan: MergePlan, clause: Clause, name: str, kind: DataType, source: DataFrame, fit: Fit
+) -> Column:
+    """What a clause puts into a column, as its type."""
+    stored = _of(plan.target, name)
+    if isinstance(clause, Delete):
+        if name in job.combining_rules.ordering_fields and clause in plan.matched:
+            # Of several rows of the source about one record, the ordering values of the source decide.
+            spelled = {each.lower(): each for each in source.columns}
+            if name.lower() in spelled:
+                return fit(_of_source(plan, source, spelled[name.lower()]), kind, name)
+        return stored if _is_kept(job, name) else sql.lit(None).cast(kind)
+    value = (clause.values or {}).get(name)
+    if value is None and name not in (clause.values or {}):
+        return stored if isinstance(clause, Update) else sql.lit(None).cast(kind)
+    return fit(_of_source(plan, source, value.name) if isinstance(value, OfSource) else as_column(value), kind, name)
+
+
+def _is_kept(job: WriteJob, name: str) -> bool:
+    """Whether the change of a deleted row needs a column: for its key and path, or because it may not be null."""
+    fields = (*job.keys.record_key_fields, *job.keys.partition_field_names)
+    return name in {each.partition(".")[0] for each in fields} or not job.schema.arrow.field(name).nullable
+
+
+def _of_source(plan: MergePlan, source: DataFrame, name: str) -> Column:
+    """A column of the source; of a source without a name, by the DataFrame itself."""
+    return _of(plan.source, name) if plan.source else source[quoted(name)]
+
+
+def _of(side: str, name: str) -> Column:
+    return sql.col(f"{quoted(side)}.{quoted(name)}" if side else quoted(name))
+
+
+def _types(job: WriteJob) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in spark_schema(job.schema.arrow).fields}

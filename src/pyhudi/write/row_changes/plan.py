@@ -1,0 +1,304 @@
+"""The plan of a merge, as a value: the same under the builder of Python, MERGE of SQL, and `DataFrame.mergeInto`.
+
+Conditions and values are texts, columns or expressions of the engine that evaluates them; the plan does not look into
+them. The clauses of a kind are tried in order, and the first whose condition holds decides.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi.config.table_config import TableConfig
+from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.format.keys.generator_types import PartitionFieldKind
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.io.log.records import IS_DELETED
+from pyhudi.tasks.row_changes import ChangeKeys
+from pyhudi.write.job import WriteJob
+from pyhudi.write.operations import RowsRead
+
+TARGET: Final = "target"
+SOURCE: Final = "source"
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # conditions and values need not compare
+class Update:
+    """The row gets these values; the other columns keep theirs. `values`: None for all columns, from the source's."""
+
+    values: Mapping[str, Any] | None
+    condition: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # conditions and values need not compare
+class Delete:
+    """The row is deleted."""
+
+    condition: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # conditions and values need not compare
+class Insert:
+    """A row with these values, and null in the other columns. `values`: None for all columns, from the source's."""
+
+    values: Mapping[str, Any] | None
+    condition: Any = None
+
+
+Clause = Update | Delete | Insert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """A merge. `target` and `source`: the names by which conditions and values call the two sides."""
+
+    on: Any
+    matched: tuple[Update | Delete, ...] = ()
+    not_matched: tuple[Insert, ...] = ()
+    not_matched_by_source: tuple[Update | Delete, ...] = ()
+    target: str = TARGET
+    source: str = SOURCE
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """All clauses, in the order of their numbers."""
+        return (*self.matched, *self.not_matched, *self.not_matched_by_source)
+
+
+def check_plan(plan: MergePlan) -> None:
+    """Raise `InvalidRequestError` for a plan without clauses, or with one that can never be reached."""
+    if not plan.clauses:
+        raise InvalidRequestError(
+            "a merge needs at least one clause, such as when_matched_update_all() or when_not_matched_insert_all()"
+        )
+    for clauses in (plan.matched, plan.not_matched, plan.not_matched_by_source):
+        if any(clause.condition is None for clause in clauses[:-1]):
+            raise InvalidRequestError(
+                "a clause without a condition applies always, so the clauses of its kind after it never do: give it a "
+                "condition, or make it the last one"
+            )
+    for clause in plan.not_matched_by_source:
+        if isinstance(clause, Update) and clause.values is None:
+            raise InvalidRequestError("a row that no row of the source matches cannot get all columns of the source")
+
+
+def named_columns(plan: MergePlan, table: pa.Schema, source: Sequence[str]) -> MergePlan:
+    """The plan with the table's spelling of its columns, and with values for all columns where it asks for all.
+
+    Names match regardless of letter case. Raises `ConfigError` for a column that the table does not have, or that the
+    source lacks though all are asked for, or that is given twice.
+    """
+    of_source = {name.lower(): name for name in source}
+
+    def named(clause: Clause) -> Clause:
+        if isinstance(clause, Delete):
+            return clause
+        if clause.values is None:
+            return replace(clause, values=_all_values(table, of_source, plan.source))
+        return replace(clause, values=assigned(clause.values, table))
+
+    def each(clauses: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(named(clause) for clause in clauses)
+
+    return replace(
+        plan,
+        matched=each(plan.matched),
+        not_matched=each(plan.not_matched),
+        not_matched_by_source=each(plan.not_matched_by_source),
+    )
+
+
+def assigned(values: Mapping[str, Any], table: pa.Schema) -> dict[str, Any]:
+    """The values by the table's own spelling of their columns. Errors: see `named_columns`."""
+    spelled = {name.lower(): name for name in table.names}
+    found: dict[str, Any] = {}
+    for given, value in values.items():
+        name = spelled.get(given.lower())
+        if name is None or name in META_COLUMNS:
+            close = difflib.get_close_matches(given, table.names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(table.names)}"
+            raise ConfigError(f"the table has no column {given!r}; {hint}", column=given)
+        if name in found:
+            raise ConfigError(f"column {name!r} is given two values", column=name)
+        found[name] = value
+    if not found:
+        raise ConfigError("a clause must give a value to at least one column")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OfSource:
+    """The value of a column of the source, by its name there."""
+
+    name: str
+
+
+def _all_values(table: pa.Schema, of_source: Mapping[str, str], source: str) -> dict[str, Any]:
+    missing = [name for name in table.names if name.lower() not in of_source and name != IS_DELETED]
+    if missing:
+        raise ConfigError(
+            f"the source {source!r} lacks columns of the table, which all are asked for: {', '.join(missing)}; name "
+            "the columns that get values",
+            columns=missing,
+        )
+    return {name: OfSource(of_source[name.lower()]) if name.lower() in of_source else None for name in table.names}
+
+
+# --- ON ------------------------------------------------------------------------------------------------------------
+
+_NAME: Final = r"(?:`[^`]+`|\w+)"
+_EQUALITY: Final = re.compile(rf"\(*\s*({_NAME})\.({_NAME})\s*==?\s*({_NAME})\.({_NAME})\s*\)*\s*", re.UNICODE)
+_AND: Final = re.compile(r"\bAND\b", re.IGNORECASE)
+
+
+def equalities(plan: MergePlan) -> tuple[tuple[str, str], ...] | None:
+    """The pairs of (column of the target, column of the source) that ON compares; None where ON is anything else.
+
+    A list of names stands for columns that are called the same on both sides.
+    """
+    if isinstance(plan.on, list | tuple):
+        return tuple((str(name), str(name)) for name in plan.on)
+    if not isinstance(plan.on, str):
+        return None
+    if re.fullmatch(_NAME, plan.on.strip()):
+        return ((_bare(plan.on),) * 2,)
+    pairs = []
+    for part in _AND.split(plan.on):
+        found = _EQUALITY.fullmatch(part.strip())
+        if found is None:
+            return None
+        left, one, right, other = (_bare(text) for text in found.groups())
+        sides = {left.lower(): one, right.lower(): other}
+        if set(sides) != {plan.target.lower(), plan.source.lower()}:
+            return None
+        pairs.append((sides[plan.target.lower()], sides[plan.source.lower()]))
+    return tuple(pairs)
+
+
+def _bare(name: str) -> str:
+    return name.strip().strip("`")
+
+
+# --- what the plan means for a table ---------------------------------------------------------------------------------
+
+
+def change_keys(job: WriteJob, given: Iterable[str]) -> ChangeKeys:
+    """How rows of stored records get their keys, where updates give values to these columns."""
+    tops = {name.lower() for name in given}
+
+    def is_given(fields: Iterable[str]) -> bool:
+        return any(name.partition(".")[0].lower() in tops for name in fields)
+
+    return ChangeKeys(
+        rekeys=is_given(job.keys.record_key_fields),
+        moves=not is_global(job) and is_given(job.keys.partition_field_names),
+    )
+
+
+def is_global(job: WriteJob) -> bool:
+    """Whether the index finds a record in any partition, and decides itself whether it moves."""
+    return job.config.index.index_type.is_global
+
+
+def updated_columns(plan: MergePlan) -> frozenset[str]:
+    """The columns that updates of the plan give values to."""
+    updates = (clause for clause in plan.clauses if isinstance(clause, Update))
+    return frozenset(name for clause in updates for name in clause.values or ())
+
+
+def names_record(job: WriteJob, pairs: Sequence[tuple[str, str]], source: pa.Schema) -> bool:
+    """Whether these equalities are those of the record key and the partition path.
+
+    Then the index finds the row of the target, which need not be read. Only columns of the same name and type count,
+    and types whose text is one with their value.
+    """
+    table = job.schema.arrow
+    if job.keys.has_auto_keys or any(
+        field.kind is not PartitionFieldKind.SIMPLE for field in job.keys.partition_fields
+    ):
+        return False
+    needed = {*job.keys.record_key_fields, *(() if is_global(job) else job.keys.partition_field_names)}
+    if {target.lower() for target, _ in pairs} != {name.lower() for name in needed}:
+        return False
+    types = {name.lower(): source.field(name).type for name in source.names}
+    return all(
+        target.lower() == other.lower()
+        and name in table.names
+        and types.get(other.lower()) == table.field(name).type
+        and has_exact_text(table.field(name).type)
+        for target, other in pairs
+        for name in needed
+        if name.lower() == target.lower()
+    )
+
+
+def has_exact_text(kind: pa.DataType) -> bool:
+    """Whether a type's values are equal exactly when their texts are, and have an order."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))
+
+
+def partial_columns(job: WriteJob, plan: MergePlan) -> tuple[str, ...] | None:
+    """The columns that all updates of the plan give values to, if logs can have these alone; None if they cannot.
+
+    Only logs of version 8 and later know partial updates. Readers need the ordering values of an update. Where columns
+    have ids, JVM Hudi takes a partial update for a new row, and refuses to write one.
+    """
+    updated = updated_columns(plan)
+    table = job.schema.arrow.names
+    logs_know = (
+        job.is_merge_on_read
+        and job.table.version.has_completion_times
+        and job.rules.selects
+        and not job.table.config.cdc_enabled
+        and not is_global(job)
+        and job.schema.columns is None
+    )
+    if not job.config.input.partial_updates_of_merges or not logs_know:
+        return None
+    if not updated or len(updated) == len(table) or not updated.issuperset(job.rules.ordering_fields):
+        return None
+    return tuple(name for name in table if name in updated)
+
+
+def asks_whether_stored(plan: MergePlan, keys: ChangeKeys, *, is_joined: bool) -> bool:
+    """Whether what becomes of a change depends on whether its record is there.
+
+    Of joined rows the stored ones are known to be there, and new ones must not be. Otherwise the index decides, unless
+    every row is an upsert.
+    """
+    if is_joined:
+        return bool(plan.not_matched) or keys.moves
+    kinds = [type(clause) for clause in plan.clauses if clause.condition is None]
+    return kinds != [Update, Insert] or len(plan.clauses) != len(kinds)
+
+
+def expressions_of(plan: MergePlan) -> tuple[Any, ...]:
+    """The conditions and values of a merge."""
+    clauses: tuple[Clause, ...] = (*plan.matched, *plan.not_matched, *plan.not_matched_by_source)
+    values = (value for each in clauses if not isinstance(each, Delete) for value in (each.values or {}).values())
+    return (plan.on, *(each.condition for each in clauses), *values)
+
+
+def rows_read(job: WriteJob, plan: MergePlan) -> RowsRead:
+    """The rows of the table on which the changes of a joined merge depend."""
+    if not plan.not_matched:
+        return RowsRead.CHANGED
+    fields = job.keys.partition_fields
+    compared = {target.lower() for target, _ in equalities(plan) or ()}
+    is_pinned = all(each.kind is PartitionFieldKind.SIMPLE and each.name.lower() in compared for each in fields)
+    return RowsRead.CHANGED if is_pinned else RowsRead.ALL
+
+
+def check_has_keys(config: TableConfig) -> None:
+    """Raise `UnsupportedFeatureError` for a table whose rows cannot be told apart by their stored keys."""
+    if not config.populate_meta_fields:
+        raise UnsupportedFeatureError(
+            "a table without meta columns (hoodie.populate.meta.fields=false) does not store the keys of its rows, so "
+            "it takes no merge, update, or deletion by condition",
+            table=config.name,
+        )
