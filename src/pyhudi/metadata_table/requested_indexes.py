@@ -24,11 +24,11 @@ def asked_indexes(options: MetadataTableOptions, record_index: RecordIndexOption
         return ()
     asked: list[MetadataPartition] = []
     if options.column_stats or options.partition_stats:
-        asked.append(ColumnStatsPartition(options.indexed_columns, options.indexed_columns_max))
+        asked.append(ColumnStatsPartition(columns=options.indexed_columns, columns_max=options.indexed_columns_max))
     if options.partition_stats:
         asked.append(PartitionStatsPartition())
     if options.bloom_filters:
-        asked.append(BloomFiltersPartition(options.bloom_file_groups))
+        asked.append(BloomFiltersPartition(file_groups=options.bloom_file_groups))
     if record_index.enabled and record_index.by_partition:
         raise ConfigError(
             "a table has one record index: of all keys (hoodie.metadata.global.record.level.index.enable), or by "
@@ -36,9 +36,11 @@ def asked_indexes(options: MetadataTableOptions, record_index: RecordIndexOption
         )
     if record_index.by_partition:
         fewest, most = record_index.groups_min_of_partition, record_index.groups_max_of_partition
-        asked.append(RecordIndexByPartition(replace(sizing_of(record_index), groups_min=fewest, groups_max=most)))
+        asked.append(
+            RecordIndexByPartition(sizing=replace(sizing_of(record_index), groups_min=fewest, groups_max=most))
+        )
     elif record_index.enabled:
-        asked.append(RecordIndexPartition(sizing_of(record_index)))
+        asked.append(RecordIndexPartition(sizing=sizing_of(record_index)))
     return tuple(asked)
 
 

@@ -27,7 +27,7 @@ from pyhudi.metadata_table.file_changes import Change, stored_partition
 from pyhudi.metadata_table.file_group import GroupTarget, write_base, write_log
 from pyhudi.metadata_table.file_slice import GroupSlice
 from pyhudi.metadata_table.lookup import Wanted, read_slice
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import LargePartition, Source
 from pyhudi.metadata_table.slice_changes import current_slices
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
@@ -62,39 +62,13 @@ class FilterTask:
     is_base: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BloomFiltersPartition:
+@dataclass(frozen=True, kw_only=True)
+class BloomFiltersPartition(LargePartition):
     """See `MetadataPartition`. `file_groups`: how many a new one gets."""
 
+    name: str = BLOOM_FILTERS
+    payload: str = BLOOM_FILTER_COLUMN
     file_groups: int = 4
-
-    @property
-    def name(self) -> str:
-        """See `MetadataPartition.name`."""
-        return BLOOM_FILTERS
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return "bloom-filters-"
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return BLOOM_FILTER_COLUMN
-
-    def new_file_groups(self, source: Source) -> int:
-        """See `MetadataPartition.new_file_groups`."""
-        del source
-        return self.file_groups
-
-    def hashed(self, keys: pa.Array) -> pa.Array:
-        """See `MetadataPartition.hashed`."""
-        return keys
-
-    def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`: files that were not the newest when it was built have no filter."""
-        return change.undoes is None
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: a footer per base file."""

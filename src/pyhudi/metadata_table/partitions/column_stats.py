@@ -22,7 +22,7 @@ from pyhudi.format.metadata_table.value_types import ValueKind, value_kind
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.file_changes import Change, stored_partition
 from pyhudi.metadata_table.file_ranges import read_file_ranges
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition, Source
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.index_definitions import (
@@ -41,44 +41,22 @@ from pyhudi.table.index_definitions import (
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 
-_FILE_GROUPS = 2
 _FILES_AT_ONCE = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStatsPartition:
+@dataclass(frozen=True, kw_only=True)
+class ColumnStatsPartition(MetadataPartition):
     """See `MetadataPartition`.
 
     When it is built: `columns` are the indexed columns; if there are none, the first `columns_max` of the table. Later
     the definition of the index says which they are.
     """
 
+    name: str = COLUMN_STATS
+    payload: str = COLUMN_STATS_COLUMN
+    file_groups: int = 2
     columns: tuple[str, ...] = ()
     columns_max: int = INDEXED_COLUMNS_MAX
-
-    @property
-    def name(self) -> str:
-        """See `MetadataPartition.name`."""
-        return COLUMN_STATS
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return "col-stats-"
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return COLUMN_STATS_COLUMN
-
-    def new_file_groups(self, source: Source) -> int:
-        """See `MetadataPartition.new_file_groups`: two, as in JVM Hudi."""
-        del source
-        return _FILE_GROUPS
-
-    def hashed(self, keys: pa.Array) -> pa.Array:
-        """See `MetadataPartition.hashed`."""
-        return keys
 
     def check(self, table: TableState) -> None:
         """Raise `ConfigError` for a column to index that the table does not have."""
@@ -113,7 +91,7 @@ class ColumnStatsPartition:
         return {} if self.columns_max == INDEXED_COLUMNS_MAX else {COLUMNS_MAX_KEY: str(self.columns_max)}
 
     def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`."""
+        """Statistics and names of files follow every change."""
         del change
         return True
 

@@ -34,11 +34,10 @@ from pyhudi.metadata_table.partitions.expression_values import (
     ranges_of_expression,
 )
 from pyhudi.metadata_table.partitions.partition_stats import is_united_wrongly, maybe_null, wide
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import LargePartition, Source
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
-_FILE_GROUPS: Final = 2
 _FILES_PER_TASK: Final = 16
 _FILE_BYTES: Final = 1024 * 1024
 """About what the column of a file is; an engine may run small work in this process."""
@@ -47,32 +46,13 @@ _BY_DRIVER: Final = "0-0-1"
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpressionIndexPartition:
+@dataclass(frozen=True, kw_only=True)
+class ExpressionIndexPartition(LargePartition):
     """See `MetadataPartition`. `has_filters`: it has bloom filters of base files, else statistics of all files."""
 
-    name: str
+    file_groups: int = 2
     expression: Expression
     has_filters: bool
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return self.name.replace("_", "-") + "-"
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return BLOOM_FILTER_COLUMN if self.has_filters else COLUMN_STATS_COLUMN
-
-    def new_file_groups(self, source: Source) -> int:
-        """See `MetadataPartition.new_file_groups`: two, as in JVM Hudi."""
-        del source
-        return _FILE_GROUPS
-
-    def hashed(self, keys: pa.Array) -> pa.Array:
-        """See `MetadataPartition.hashed`."""
-        return keys
 
     def follows(self, change: Change) -> bool:
         """See `MetadataPartition.follows`: bounds of partitions become no tighter, so they hold after all changes."""
@@ -192,8 +172,12 @@ def expression_index_of(definition: IndexDefinition, table: TableState) -> Expre
             "the definition of the expression index cannot be understood: drop it", index=definition.name
         )
     expression = Expression(definition.function, column, columns.field(column).type, dict(definition.options))
+    has_filters = definition.kind == "bloom_filters"
     return ExpressionIndexPartition(
-        name=definition.name, expression=expression, has_filters=definition.kind == "bloom_filters"
+        name=definition.name,
+        payload=BLOOM_FILTER_COLUMN if has_filters else COLUMN_STATS_COLUMN,
+        expression=expression,
+        has_filters=has_filters,
     )
 
 

@@ -19,7 +19,7 @@ from pyhudi.format.metadata_table.keys import ALL_PARTITIONS
 from pyhudi.format.metadata_table.records import make_records
 from pyhudi.format.metadata_table.schema import FILES_COLUMN, RecordType
 from pyhudi.metadata_table.file_changes import Change, stored_partition
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition, Source
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.metadata_partitions import FILES
@@ -29,33 +29,12 @@ _Entry = tuple[str, int, bool]
 """A file or partition by name: its size, and whether it is deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilesPartition:
-    """See `MetadataPartition`."""
+@dataclass(frozen=True, kw_only=True)
+class FilesPartition(MetadataPartition):
+    """Keeps the names and sizes of files."""
 
-    @property
-    def name(self) -> str:
-        """See `MetadataPartition.name`."""
-        return FILES
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return "files-"
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return FILES_COLUMN
-
-    def new_file_groups(self, source: Source) -> int:
-        """See `MetadataPartition.new_file_groups`: one, as in JVM Hudi."""
-        del source
-        return 1
-
-    def hashed(self, keys: pa.Array) -> pa.Array:
-        """See `MetadataPartition.hashed`."""
-        return keys
+    name: str = FILES
+    payload: str = FILES_COLUMN
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: a listing of the table. Memory: some 400 bytes per file."""
@@ -69,7 +48,7 @@ class FilesPartition:
         yield _records(source.table, by_partition, frozenset())
 
     def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`."""
+        """Statistics and names of files follow every change."""
         del change
         return True
 

@@ -32,7 +32,7 @@ from pyhudi.metadata_table.partitions.column_stats import (
     kinds_after,
     ranges_of_change,
 )
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition, Source
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
@@ -54,33 +54,12 @@ _Place = tuple[str, str]
 """A partition path, and a column."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatsPartition:
-    """See `MetadataPartition`."""
+@dataclass(frozen=True, kw_only=True)
+class PartitionStatsPartition(MetadataPartition):
+    """Keeps the bounds of columns by partition."""
 
-    @property
-    def name(self) -> str:
-        """See `MetadataPartition.name`."""
-        return PARTITION_STATS
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return "partition-stats-"
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return COLUMN_STATS_COLUMN
-
-    def new_file_groups(self, source: Source) -> int:
-        """See `MetadataPartition.new_file_groups`: one, as in JVM Hudi."""
-        del source
-        return 1
-
-    def hashed(self, keys: pa.Array) -> pa.Array:
-        """See `MetadataPartition.hashed`."""
-        return keys
+    name: str = PARTITION_STATS
+    payload: str = COLUMN_STATS_COLUMN
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: as of `ColumnStatsPartition.initial_records`."""
@@ -92,13 +71,6 @@ class PartitionStatsPartition:
         latest = load_view(table.storage, table.timeline, lister=table.lister).latest
         found = _united(read_file_ranges(source.storage, source.engine, _paths(latest.values()), columns))
         yield from _records(table.version, _with_absent(found), is_tight=True)
-
-    def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`.
-
-        After the rollback of a write that was merged, bounds that the write made tighter do not hold any more.
-        """
-        return change.undoes is None
 
     def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.records_of`.

@@ -32,7 +32,7 @@ from pyhudi.metadata_table.entries import (
 )
 from pyhudi.metadata_table.file_changes import Change
 from pyhudi.metadata_table.file_group import GroupTarget
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import LargePartition, Source
 from pyhudi.metadata_table.record_changes import RowSettings, row_settings
 from pyhudi.metadata_table.slice_changes import SliceChange, current_slices, slice_changes
 from pyhudi.table.instant_times import table_zone
@@ -79,38 +79,17 @@ class LocationMaker:
         return key_entries(keys, change.number if is_added else REMOVED), file_group_of(keys, self.groups)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordIndexPartition:
+@dataclass(frozen=True, kw_only=True)
+class RecordIndexPartition(LargePartition):
     """See `MetadataPartition`. `sizing`: how many file groups a new one gets."""
 
+    name: str = RECORD_INDEX
+    payload: str = RECORD_INDEX_COLUMN
     sizing: GroupSizing = field(default_factory=GroupSizing)
-
-    @property
-    def name(self) -> str:
-        """See `MetadataPartition.name`."""
-        return RECORD_INDEX
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return "record-index-"
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return RECORD_INDEX_COLUMN
 
     def new_file_groups(self, source: Source) -> int:
         """See `MetadataPartition.new_file_groups`. Cost: a footer per base file, if there may be too many records."""
         return groups_for_table(source, self.sizing)
-
-    def hashed(self, keys: pa.Array) -> pa.Array:
-        """See `MetadataPartition.hashed`."""
-        return keys
-
-    def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`: the records that an undone write had made are not known."""
-        return change.undoes is None
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: the key column of every file slice."""

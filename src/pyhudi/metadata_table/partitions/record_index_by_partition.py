@@ -8,7 +8,7 @@ rollback of that write does not take away groups that another one has written to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,7 +26,7 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.metadata_table.entries import REMOVED, key_entries, records_of_entries, write_changes
 from pyhudi.metadata_table.file_changes import Change
 from pyhudi.metadata_table.file_group import GroupTarget, create_group, file_ids, write_base, write_log
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import PlacedPartition, Source
 from pyhudi.metadata_table.partitions.record_index import (
     GroupSizing,
     changed_locations,
@@ -87,26 +87,13 @@ class PlacedMaker:
         return key_entries(keys, change.number if is_added else REMOVED), first + file_group_of(keys, count)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordIndexByPartition:
+@dataclass(frozen=True, kw_only=True)
+class RecordIndexByPartition(PlacedPartition):
     """See `PlacedPartition`. `sizing`: how many file groups a new partition of the table gets."""
 
+    name: str = RECORD_INDEX
+    payload: str = RECORD_INDEX_COLUMN
     sizing: GroupSizing = field(default_factory=lambda: FEW_GROUPS)
-
-    @property
-    def name(self) -> str:
-        """See `MetadataPartition.name`."""
-        return RECORD_INDEX
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return _PREFIX
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return RECORD_INDEX_COLUMN
 
     @property
     def definition(self) -> IndexDefinition:
@@ -118,24 +105,6 @@ class RecordIndexByPartition:
     def new_file_groups(self, source: Source) -> int:
         """See `MetadataPartition.new_file_groups`."""
         return len(self.initial_file_ids(source))
-
-    def hashed(self, keys: pa.Array) -> pa.Array:
-        """See `MetadataPartition.hashed`."""
-        return keys
-
-    def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`: the records that an undone write had made are not known."""
-        return change.undoes is None
-
-    def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
-        """Never called: see `PlacedPartition`."""
-        del source
-        raise InternalError("the records of this index are placed by partitions", index=self.name)
-
-    def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
-        """Never called: see `PlacedPartition`."""
-        del change, source
-        raise InternalError("the records of this index are placed by partitions", index=self.name)
 
     def initial_file_ids(self, source: Source) -> tuple[str, ...]:
         """See `PlacedPartition.initial_file_ids`. Cost: as `groups_for_table`."""

@@ -32,7 +32,7 @@ from pyhudi.metadata_table.entries import (
 )
 from pyhudi.metadata_table.file_changes import Change
 from pyhudi.metadata_table.file_group import GroupTarget
-from pyhudi.metadata_table.partitions.protocol import Source
+from pyhudi.metadata_table.partitions.protocol import LargePartition, Source
 from pyhudi.metadata_table.partitions.record_index import GroupSizing, groups_for_table
 from pyhudi.metadata_table.record_changes import RowSettings, row_settings
 from pyhudi.metadata_table.slice_changes import SliceChange, current_slices, slice_changes
@@ -63,24 +63,14 @@ class SecondaryMaker:
         return key_entries(keys, 0 if is_added else REMOVED), file_group_of(placing, self.groups)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecondaryIndexPartition:
+@dataclass(frozen=True, kw_only=True)
+class SecondaryIndexPartition(LargePartition):
     """See `MetadataPartition`. `column` is indexed; `hashes_values`: see `SecondaryMaker`."""
 
-    name: str
+    payload: str = SECONDARY_INDEX_COLUMN
     column: str
     hashes_values: bool
     sizing: GroupSizing = field(default_factory=GroupSizing)
-
-    @property
-    def file_id_prefix(self) -> str:
-        """See `MetadataPartition.file_id_prefix`."""
-        return self.name.replace("_", "-") + "-"
-
-    @property
-    def payload(self) -> str:
-        """See `MetadataPartition.payload`."""
-        return SECONDARY_INDEX_COLUMN
 
     def new_file_groups(self, source: Source) -> int:
         """See `MetadataPartition.new_file_groups`: as many as a record index gets."""
@@ -89,10 +79,6 @@ class SecondaryIndexPartition:
     def hashed(self, keys: pa.Array) -> pa.Array:
         """See `MetadataPartition.hashed`: the value, in version 1 the whole key."""
         return pc.extract_regex(keys, _PREFIX).field("prefix") if self.hashes_values else keys
-
-    def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`: the values of rows that an undone write had made are not known."""
-        return change.undoes is None
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: key and column of every file slice."""
