@@ -1,4 +1,7 @@
-"""Publishing an instant: the put of its completed file, and the check afterwards where the lock may have been lost."""
+"""Putting instants: the requested file that takes an instant time, and the completed file that makes an action visible.
+
+Where the table lock may have been lost, each put is followed by a check.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,56 @@ from pyhudi.transaction.locks.table_lock import HeldLock
 from pyhudi.transaction.plan_fencing import is_newest_run
 
 _log = logging.getLogger("pyhudi")
+
+
+def put_requested(storage: Storage, version: TableVersion, instant: Instant, body: bytes, lock: HeldLock) -> None:
+    """Create the requested file of an instant, whose content is `body`, while the lock is held.
+
+    Raises `LockLostError` where the lock is gone, or another action has the instant time: a rollback of one would
+    delete the files of both. Then nothing of this action stays. Cost: one put; one listing under a lock that can be
+    lost.
+    """
+    lock.check_held()
+    path = instant_path(instant, version)
+    try:
+        storage.put_if_absent(path, body)
+    except AlreadyExistsError as error:
+        raise _time_is_taken(instant) from error
+    if lock.can_be_lost:
+        check_alone(storage, instant, version)
+
+
+def check_alone(storage: Storage, instant: Instant, version: TableVersion) -> None:
+    """Give up an instant time that another action has, too. Cost: one listing.
+
+    Instants of two actions have different file names, so exclusive creation does not keep them apart. Both writers look
+    after their put, so at least one sees the other. Raises `LockLostError`, with the instant removed again.
+    """
+    for other in load_timeline(storage, version).instants:
+        if other.requested_time == instant.requested_time and other.action is not instant.action:
+            storage.delete(instant_path(instant, version))
+            raise _time_is_taken(instant)
+
+
+def put_plan(storage: Storage, version: TableVersion, planned: Instant, body: bytes, lock: HeldLock) -> None:
+    """Create the requested file of a service whose plan must know every completed write: `put_requested`, or nothing.
+
+    A write that completed after the lock was lost is not in the plan, and would be lost when the plan is executed.
+    """
+    put_requested(storage, version, planned, body, lock)
+    try:
+        lock.check_held()
+    except LockLostError:
+        storage.delete(instant_path(planned, version))
+        raise
+
+
+def _time_is_taken(instant: Instant) -> LockLostError:
+    return LockLostError(
+        "another process took the same instant time, so the table lock does not keep the two apart; nothing of this "
+        "action is visible; run it again, and make sure that all processes of the table use the same lock provider",
+        instant=instant.requested_time,
+    )
 
 
 def put_completed(storage: Storage, version: TableVersion, completed: Instant, body: bytes, lock: HeldLock) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.errors import (
-    AlreadyExistsError,
     CommitOutcomeUnknownError,
     HudiError,
     LockLostError,
@@ -62,7 +61,7 @@ from pyhudi.transaction.intents import Intent, put_intent, standing_intents, wit
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.markers.reading import load_markers
 from pyhudi.transaction.plan_fencing import check_newest_run, forget_runs
-from pyhudi.transaction.publish import check_not_undone, put_completed
+from pyhudi.transaction.publish import check_not_undone, put_completed, put_requested
 from pyhudi.transaction.schema_history import keep_schema_history
 from pyhudi.transaction.settings import TransactionSettings
 
@@ -121,11 +120,9 @@ def begin(
 
     `requested` is the content of the requested instant (empty but for replace commits). `at`: the time that a bootstrap
     has; None: the next one. `engine` runs the tasks that build indexes of the metadata table, if the settings ask for
-    them. Raises `WriteConflictError`
-    while JVM Hudi restores the table or builds an index of it, or when the table's version was changed since it was
-    loaded, and `LockLostError` when another writer took the same
-    instant time, which only happens where a lock was lost. Cost: one listing, two puts, the lock; one more listing
-    under a lock that can be lost.
+    them. Raises `WriteConflictError` while JVM Hudi restores the table or builds an index of it, or when the table's
+    version was changed since it was loaded, and what `put_requested` raises. Cost: one listing, two puts, the lock; one
+    more listing under a lock that can be lost.
     """
     storage, version = table.storage, table.version
     with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(storage):
@@ -150,10 +147,7 @@ def begin(
         heartbeat = Heartbeat(storage, heartbeat_path(instant.requested_time), settings.heartbeat, environment)
         heartbeat.start()
         try:
-            lock.check_held()
-            _put_requested(storage, instant, requested, version)
-            if lock.can_be_lost:
-                check_alone(storage, instant, version)
+            put_requested(storage, version, instant, requested, lock)
         except BaseException:
             heartbeat.stop()
             raise
@@ -170,34 +164,6 @@ def _check_version(table: TableState, version: TableVersion) -> None:
             "load the table and run it again",
             table_version=table.version.number,
         )
-
-
-def _put_requested(storage: Storage, instant: Instant, requested: bytes, version: TableVersion) -> None:
-    try:
-        storage.put_if_absent(instant_path(instant, version), requested)
-    except AlreadyExistsError as error:
-        raise _time_is_taken(instant) from error
-
-
-def check_alone(storage: Storage, instant: Instant, version: TableVersion) -> None:
-    """Give up an instant time that another action has too: a rollback of one would delete the files of both.
-
-    Instants of two actions have different file names, so exclusive creation does not keep them apart. Both writers
-    check after they have put their instant, so at least one sees the other. Only where a lock can be lost. Cost: one
-    listing. Raises `LockLostError`, with the instant removed again.
-    """
-    for other in load_timeline(storage, version).instants:
-        if other.requested_time == instant.requested_time and other.action is not instant.action:
-            storage.delete(instant_path(instant, version))
-            raise _time_is_taken(instant)
-
-
-def _time_is_taken(instant: Instant) -> LockLostError:
-    return LockLostError(
-        "another writer took the same instant time, so the table lock does not keep the two apart; nothing of this "
-        "write is visible; run it again, and make sure that all writers of the table use the same lock provider",
-        instant=instant.requested_time,
-    )
 
 
 def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:

@@ -201,7 +201,7 @@ TIMES = (
     mutant(
         "nobody looks for another action at his instant time",
         "names of two actions differ, so that exclusive creation does not help",
-        (transaction, transaction.check_alone, nothing),
+        (publish, publish.check_alone, nothing),
         at="cow8/lease/update-b+overwrite",
         within=SET_BACK,
         breaks="K1 K5 K6 K7 K8 K9 K13 K14",

@@ -257,6 +257,43 @@ def test_one_of_two_writers_with_the_same_instant_time_gives_it_up(version: int,
     assert contents(place.storage) == before
 
 
+SORTED = {"hoodie.clustering.plan.strategy.sort.columns": "id"}
+SERVICES: dict[str, Write] = {
+    "clean": lambda table: table.services.clean(hudi_options={"hoodie.clean.commits.retained": "1"}),
+    "clustering": lambda table: table.services.schedule("clustering", hudi_options=SORTED),
+    "compaction": lambda table: table.services.schedule("compaction"),
+    "restore": lambda table: table.recovery.restore(table.savepoints.list().column("instant")[0].as_py()),
+    "rollback": lambda table: table.recovery.rollback(table.inspect.history(1).column("instant")[0].as_py()),
+}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("other", ["same", "savepoint"])
+def test_service_whose_instant_time_another_process_took_gives_it_up(service: str, other: str) -> None:
+    """Whatever the service: the same error, nothing of it on the timeline, and no file touched."""
+    place = TableWithALockToLose(options=MOR if service == "compaction" else {})
+    if service == "restore":
+        place.opened().savepoints.create()
+    MINE(place.opened())
+    MINE(place.opened())
+    before, paths = contents(place.storage), {info.path for info in place.storage.list_recursive("")}
+    taken: list[str] = []
+
+    def take(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(".requested") and not taken:
+            folder, _, name = path.rpartition("/")
+            taken.append(path if other == "same" else f"{folder}/{name.partition('.')[0]}.{other}.inflight")
+            place.storage.put_if_absent(taken[0], b"")
+
+    with pytest.raises(LockLostError, match="another process took the same instant time"):
+        SERVICES[service](place.opened(FaultStorage(place.storage, before=take)))
+
+    (path,) = taken
+    assert {info.path for info in place.storage.list_recursive("")} == paths | {path}
+    place.storage.delete(path)
+    assert contents(place.storage) == before
+
+
 def test_a_twin_of_our_instant_that_comes_later_ends_the_write() -> None:
     """Its rollback, some day, would take our files away, as they carry its time."""
     place = TableWithALockToLose()

@@ -92,7 +92,7 @@ def test_instant_time_cannot_be_requested_twice(version: int) -> None:
 
     storage.put_if_absent = put_after_another  # type: ignore[method-assign]
     with (
-        pytest.raises(LockLostError, match="another writer took the same instant time") as caught,
+        pytest.raises(LockLostError, match="another process took the same instant time") as caught,
         begin(table, Action.COMMIT, requested=b"", settings=TransactionSettings(), environment=env),
     ):
         pass

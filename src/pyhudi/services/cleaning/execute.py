@@ -50,7 +50,7 @@ from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.plan_fencing import is_running
-from pyhudi.transaction.publish import put_completed
+from pyhudi.transaction.publish import put_completed, put_requested
 
 _log = logging.getLogger("pyhudi")
 
@@ -190,8 +190,7 @@ def _schedule(call: ServiceCall) -> tuple[Instant, CleanPlan] | None:
             state=InstantState.REQUESTED,
         )
         body = encode_clean_plan(planned.plan, table_uri=storage.uri)
-        lock.check_held()
-        storage.put_if_absent(instant_path(instant, table.version), body)
+        put_requested(storage, table.version, instant, body, lock)
     return instant, planned.plan
 
 

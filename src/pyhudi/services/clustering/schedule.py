@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pyhudi.config.enums import FailedWritesPolicy
-from pyhudi.errors import AlreadyExistsError, HudiError, LockLostError, SchemaMismatchError
+from pyhudi.errors import HudiError, SchemaMismatchError
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_clustering
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
@@ -22,14 +22,14 @@ from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.schema import TableSchema, load_table_schema, schema_of_run
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_compaction_plan
+from pyhudi.table.timeline import load_compaction_plan
 from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.footprint import footprint_of
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.intents import standing_intents
 from pyhudi.transaction.locks.table_lock import table_lock
-from pyhudi.transaction.transaction import check_alone
+from pyhudi.transaction.publish import put_plan
 
 _IN_COMPACTION = "a pending compaction or log compaction holds its file group"
 _IN_CLUSTERING = "a pending clustering holds its file group"
@@ -99,20 +99,7 @@ def schedule_clustering(call: ServiceCall) -> InstantTime | None:
             state=InstantState.REQUESTED,
         )
         body = encode_requested_replace_metadata(requested_clustering(planned.plan), table_uri=storage.uri)
-        lock.check_held()
-        path = instant_path(instant, table.version)
-        try:
-            storage.put_if_absent(path, body)
-        except AlreadyExistsError as error:
-            raise LockLostError("another process took the same instant time", instant=instant.requested_time) from error
-        if lock.can_be_lost:
-            check_alone(storage, instant, table.version)
-        try:
-            lock.check_held()
-        except LockLostError:
-            # A write that completed meanwhile is not in the plan.
-            storage.delete(path)
-            raise
+        put_plan(storage, table.version, instant, body, lock)
         return instant.requested_time
 
 

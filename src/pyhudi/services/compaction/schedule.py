@@ -9,7 +9,7 @@ import logging
 from datetime import UTC, datetime
 
 from pyhudi.config.enums import FailedWritesPolicy, TableType
-from pyhudi.errors import InvalidRequestError, LockLostError
+from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.compaction import encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
@@ -26,12 +26,13 @@ from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_compaction_plan
+from pyhudi.table.timeline import load_compaction_plan
 from pyhudi.tasks.compact_logs import LookIntoLogsTask, have_partial_rows
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.intents import standing_intents
 from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.publish import put_plan
 
 _log = logging.getLogger("pyhudi")
 _UNJOINABLE = "its logs have partial updates, or a log was written just now"
@@ -169,15 +170,7 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
             action=Action.LOG_COMPACTION if of_logs else Action.COMPACTION,
             state=InstantState.REQUESTED,
         )
-        lock.check_held()
-        path = instant_path(instant, table.version)
-        storage.put_if_absent(path, encode_compaction_plan(planned.plan))
-        try:
-            lock.check_held()
-        except LockLostError:
-            # A write that completed meanwhile is not in the plan, and would be lost when the plan is executed.
-            storage.delete(path)
-            raise
+        put_plan(storage, table.version, instant, encode_compaction_plan(planned.plan), lock)
         return instant.requested_time
 
 

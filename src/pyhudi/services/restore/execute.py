@@ -43,7 +43,7 @@ from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
-from pyhudi.transaction.publish import put_completed
+from pyhudi.transaction.publish import put_completed, put_requested
 from pyhudi.transaction.settings import TransactionSettings
 
 _log = logging.getLogger("pyhudi")
@@ -131,8 +131,7 @@ def _announce(
         to=planned.target.requested_time,
         instants=tuple((one.requested_time, one.action.value) for one in planned.instants),
     )
-    lock.check_held()
-    table.storage.put_if_absent(instant_path(pending, table.version), encode_restore_plan(plan))
+    put_requested(table.storage, table.version, pending, encode_restore_plan(plan), lock)
     return pending, plan
 
 

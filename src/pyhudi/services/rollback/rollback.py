@@ -43,6 +43,7 @@ from pyhudi.transaction.heartbeat import (
 from pyhudi.transaction.intents import intent_path
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.plan_fencing import forget_runs
+from pyhudi.transaction.publish import put_requested
 from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.transaction.transaction import tidy_up
 
@@ -270,8 +271,7 @@ def roll_back_instant(
         action=Action.ROLLBACK,
         state=InstantState.REQUESTED,
     )
-    lock.check_held()
-    storage.put_if_absent(instant_path(rollback, table.version), encode_rollback_plan(plan))
+    put_requested(storage, table.version, rollback, encode_rollback_plan(plan), lock)
     if lock.can_be_lost and instant.state is not InstantState.COMPLETED and _was_completed(table, instant, environment):
         storage.delete(instant_path(rollback, table.version))
         return None
