@@ -36,7 +36,7 @@ _KEEPING: Final = frozenset(
 )
 """The operations by which JVM Hudi keeps a secondary index that is there."""
 _known: WeakKeyDictionary[Storage, dict[str, bool]] = WeakKeyDictionary()
-"""Whether completed writes, which never change, keep indexes: by the path of the instant."""
+"""Whether completed writes, which never change, keep indexes: by the path of the instant, as long as it is active."""
 
 
 def noted_complete(definition: IndexDefinition, table: TableState) -> IndexDefinition:
@@ -56,10 +56,11 @@ def doubt(table: TableState, definition: IndexDefinition) -> str | None:
     writes = table.timeline.completed_writes
     if upto < min(map(position_of, writes), default=""):
         return "it is not known whether writes that were archived kept it: refresh it"
-    for write in writes:
+    paths = {instant_path(write, table.version): write for write in writes}
+    kept = _known.get(table.storage, {})
+    _known[table.storage] = known = {path: kept[path] for path in paths if path in kept}
+    for path, write in paths.items():
         if position_of(write) > upto:
-            path = instant_path(write, table.version)
-            known = _known.setdefault(table.storage, {})
             if path not in known:
                 metadata = load_commit_metadata(table.storage, write, table.version)
                 known[path] = metadata.operation in _KEEPING or WRITER_KEY in metadata.extra

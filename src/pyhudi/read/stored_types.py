@@ -20,6 +20,7 @@ from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.format.schema.reread_values import is_reread_as
 from pyhudi.format.schema.stored_names import StoredNames
 from pyhudi.io.base_file import read_footer
+from pyhudi.read.file_identity import FileIdentity, identity_of_base
 from pyhudi.read.scan import ScanSlice
 from pyhudi.read.slices import missing_files_named
 from pyhudi.storage.protocol import Storage
@@ -115,20 +116,21 @@ def _is_settled(columns: StoredColumns) -> bool:
     return not (columns.types or columns.missing or columns.readable or columns.inside)
 
 
-_kept: OrderedDict[tuple[str, str], pa.Schema] = OrderedDict()
+_kept: OrderedDict[FileIdentity, pa.Schema] = OrderedDict()
 _keeping = threading.Lock()
 
 
 def _columns_of(storage: Storage, one: ScanSlice) -> pa.Schema:
-    base = one.files.base
-    assert base is not None
-    place = (storage.uri, base)
+    assert one.files.base is not None
+    identity = identity_of_base(storage, one)
     with _keeping:
-        if place in _kept:
-            return _kept[place]
-    schema = read_footer(storage, base).schema
+        if identity is not None and identity in _kept:
+            return _kept[identity]
+    schema = read_footer(storage, one.files.base).schema
+    if identity is None:
+        return schema
     with _keeping:
-        _kept[place] = schema
+        _kept[identity] = schema
         while len(_kept) > _FILES_MAX:
             _kept.popitem(last=False)
     return schema

@@ -14,6 +14,7 @@ import pyhudi
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.read.scan import ScanSlice
 from pyhudi.read.skipping.file_bounds import FooterRanges
+from pyhudi.read.stored_types import stored_columns
 from pyhudi.storage.local import LocalStorage
 
 KM = pa.schema([("km", pa.float64())])
@@ -60,3 +61,20 @@ def test_table_bootstrapped_anew_at_a_path_is_read_by_a_process_that_knew_the_fo
     assert table.scan().count() == 5
     assert table.upsert(pa.table({"id": [0]})).updated == 1
     assert table.refresh().scan().to_arrow().num_rows == 5
+
+
+@pytest.mark.parametrize("seconds", [0, -60], ids=["at once", "after a minute"])
+def test_columns_of_a_plain_file_written_again_in_other_types_are_looked_up_again(tmp_path: Path, seconds: int) -> None:
+    file = tmp_path / "r.parquet"
+    for turn, kind in enumerate((pa.float64(), pa.string())):
+        pq.write_table(pa.table({"km": pa.array(["1.5", "7.5"]).cast(kind)}), file)
+        when = file.stat().st_mtime + seconds * (2 - turn)
+        os.utime(file, (when, when))
+        storage = LocalStorage(tmp_path)
+        info = storage.info("r.parquet")
+        assert info is not None
+        one = ScanSlice(SliceFiles("r.parquet", ()), info.size, "", (), modified_ms=info.modified_ms)
+
+        stored = stored_columns(storage, [one], pa.schema([("km", pa.string())]))[one]
+
+        assert dict(stored.types) == ({} if pa.types.is_string(kind) else {"km": kind})

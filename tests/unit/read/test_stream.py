@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,10 +53,11 @@ def state(path: Path) -> TableState:
     return load_table(open_storage(str(path)))
 
 
-def followed(path: Path, limits: Limits, start: str = "earliest") -> list[list[tuple[int, int]]]:
+def followed(path: Path, limits: Limits, start: str | StreamOffset = "earliest") -> list[list[tuple[int, int]]]:
     """The micro-batches that a query of these limits gets, each offset by way of its JSON."""
     table = state(path)
-    offset, target = first_offset(table, start), newest_position(table)
+    offset = start if isinstance(start, StreamOffset) else first_offset(table, start)
+    target = newest_position(table)
     assert target is not None
     found = []
     while (end := next_offset(table, CONFIG, offset, target, limits)) != offset:
@@ -278,3 +280,25 @@ def test_services_of_the_source_bring_no_row_again(tmp_path: Path, version: int)
     found = [row for batch in followed(tmp_path, Limits(commits=1)) for row in batch]
     changed = [(i, turn) for turn, ids in enumerate((range(6), range(3), range(2, 4))) for i in ids]
     assert sorted(found) == sorted(changed)
+
+
+@pytest.mark.parametrize("is_split", [False, True], ids=["whole", "split"])
+@pytest.mark.parametrize(("version", "table_type"), [(9, "mor"), (8, "cow"), (6, "cow")])
+def test_stream_gets_all_rows_of_a_table_that_was_made_anew_under_its_name(
+    tmp_path: Path, version: int, table_type: str, is_split: bool
+) -> None:
+    made(tmp_path / "t", version, table_type).insert(rows(0, range(10)))
+    former = state(tmp_path / "t")
+    target = newest_position(former)
+    assert target is not None
+    limits = Limits(files=1) if is_split else Limits()
+    offset = next_offset(former, CONFIG, first_offset(former, "earliest"), target, limits)
+    assert (offset.until is not None) is is_split
+    shutil.rmtree(tmp_path / "t")
+    anew = made(tmp_path / "t", version, table_type)
+    anew.insert(rows(1, range(5)))
+    anew.insert(rows(2, range(5, 10)))
+
+    batches = followed(tmp_path / "t", limits, offset)
+
+    assert sorted(row for batch in batches for row in batch) == [(i, 1 + i // 5) for i in range(10)]

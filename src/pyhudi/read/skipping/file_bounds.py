@@ -19,12 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi.environment import SYSTEM
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
-from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.io.column_statistics import ColumnBounds, read_bounds
 from pyhudi.read.conditions import Condition
+from pyhudi.read.file_identity import FileIdentity, identity_of_base
 from pyhudi.read.scan import ScanPlan, ScanSlice, moment_of
 from pyhudi.read.skipping.all_indexes import Asked, skip_by_all_indexes
 from pyhudi.read.skipping.expressions import IndexedExpression
@@ -191,39 +190,31 @@ class FooterRanges:
         }
 
 
-_SETTLED_AFTER_MS = 3_000
-"""Stores tell times of modification in milliseconds or seconds: a younger file may change, and keep its time."""
-_kept: OrderedDict[tuple[str, str, int, int], dict[str, ColumnBounds]] = OrderedDict()
+_kept: OrderedDict[tuple[FileIdentity, str], ColumnBounds | None] = OrderedDict()
+"""By file and column; None where the file has no bounds of it."""
 _keeping = threading.Lock()
 
 
-def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mapping[str, ColumnBounds]:
+def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mapping[str, ColumnBounds | None]:
     path = one.files.base
     if path is None:
         return {}
-    place = (storage.uri, path, one.size, one.modified_ms)
-    with _keeping:
-        known = _kept.get(place, {})
-    if all(name in known for name in names):
-        return known
+    identity = identity_of_base(storage, one)
+    if identity is not None:
+        with _keeping:
+            known = {name: _kept[identity, name] for name in names if (identity, name) in _kept}
+        if len(known) == len(names):
+            return known
     try:
-        found = {**known, **read_bounds(storage, path, names)}
+        found = read_bounds(storage, path, names)
     except (CorruptDataError, NotFoundError):
         return {}
-    if _may_change_unseen(path, one.modified_ms):
-        return found
-    with _keeping:
-        _kept[place] = found
-        _kept.move_to_end(place)
-        while len(_kept) * len(names) > _KEPT_COLUMNS_MAX:
-            _kept.popitem(last=False)
+    if identity is not None:
+        with _keeping:
+            _kept.update({(identity, name): found.get(name) for name in names})
+            while len(_kept) > _KEPT_COLUMNS_MAX:
+                _kept.popitem(last=False)
     return found
-
-
-def _may_change_unseen(path: str, modified_ms: int) -> bool:
-    """Whether a file of another writer may be written again with the time of modification that it has."""
-    is_young = SYSTEM.clock.now_ms() - modified_ms < _SETTLED_AFTER_MS
-    return is_young and parse_data_file(path.rpartition("/")[2]) is None
 
 
 def _ranges(bounds: Sequence[ColumnBounds | None], kind: pa.DataType) -> ColumnRanges:
