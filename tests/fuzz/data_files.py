@@ -361,7 +361,7 @@ def _check_footer(data: bytes) -> None:
     count = candidates_in(_KEYS, PATH, footer.values, prune_by_ranges=True)
     require(0 <= count <= len(_KEYS), "more candidates than keys")
     settings = BloomSettings(kind=BloomFilterType.SIMPLE, num_entries=4, fpp=0.01, max_entries=8)
-    resumed = KeyFooter.of_former_version(settings, footer.values, PATH)
+    resumed = KeyFooter.of_former_version(settings, footer.values, PATH, keys=footer.rows + 1)
     if resumed is not None:
         resumed.add(pa.array(["new"]), expected=1)
         resumed.values()

@@ -260,13 +260,16 @@ class BloomOptions:
         "hoodie.bloom.index.filter.type",
         parse=one_of(BloomFilterType),
         default=BloomFilterType.DYNAMIC_V0,
-        doc="SIMPLE: fixed size. DYNAMIC_V0: the filter grows with the keys.",
+        doc="SIMPLE: fixed size. DYNAMIC_V0: the filter grows with the keys, and a rewrite of the file gives it a new "
+        "one where it has outgrown its false positive rate.",
     )
     dynamic_max_entries: int = option(
         "hoodie.bloom.index.filter.dynamic.max.entries",
         parse=integer(minimum=1, unit="keys"),
-        default=100_000,
-        doc="The number of keys up to which a dynamic filter grows.",
+        default=500_000,
+        doc="The number of keys up to which a dynamic filter grows; the filter of a file that has more has a higher "
+        "false positive rate. JVM Hudi's default is 100000, which a file of full size exceeds if its records take less "
+        "than 1.2 KB. For 500000 keys at the default rate a filter takes 3.6 MB in the footer.",
     )
 
 
@@ -312,17 +315,20 @@ class FileOptions:
         doc="Compression of pages. The default of JVM Hudi is gzip, which takes many times as long to write for files "
         "a few percent smaller. Every release of JVM Hudi reads both.",
     )
-    record_size_estimate: int = option(
+    record_size_estimate: int | None = option(
         "hoodie.copyonwrite.record.size.estimate",
         parse=integer(minimum=1, unit="bytes"),
-        default=1024,
-        doc="The assumed size of a record, until there are commits to estimate it from.",
+        default=None,
+        doc="The size of a stored record, by which new records are distributed over files: where it is given, by JVM "
+        "Hudi's rule, until a commit is large enough to tell it. Without it, some rows of the write are encoded and "
+        "measured. Whichever it is, files that get new records are closed at hoodie.parquet.max.file.size.",
     )
     record_size_threshold: float = option(
         "hoodie.record.size.estimation.threshold",
         parse=fraction(up_to_one=False),
         default=1.0,
-        doc="A commit is used for the estimate if it wrote more than this factor times the small file limit.",
+        doc="With hoodie.copyonwrite.record.size.estimate: a commit tells the size of a record if it wrote more than "
+        "this factor times the small file limit.",
     )
     sort_mode: Arrangement = option(
         "hoodie.bulkinsert.sort.mode",

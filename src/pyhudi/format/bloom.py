@@ -102,6 +102,14 @@ class _Shape:
     def to_bytes(self) -> bytes:
         return _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
 
+    def crowded(self, keys: int) -> _Shape:
+        """As many bits, and so few hashes that this many keys, more than they are for, have few false positives."""
+        return _Shape(bits=self.bits, hashes=max(1, round(math.log(2) * self.bits / keys)))
+
+    def rate(self, keys: float) -> float:
+        """The false-positive rate of a bit vector that has so many keys."""
+        return float((1.0 - math.exp(-self.hashes * keys / self.bits)) ** self.hashes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BloomFilter:
@@ -133,6 +141,17 @@ class BloomFilter:
             answers[start + step.order[self._survivors(step)]] = True
             start += len(step.order)
         return answers
+
+    def rate(self, keys: int, *, max_entries: int) -> float:
+        """The false-positive rate once the filter has grown to this many keys (`max_entries`: of its builder)."""
+        rows, load = 1, float(keys)
+        if self.kind is BloomFilterType.DYNAMIC_V0:
+            rows_max = max(len(self.rows), -(-max_entries // self.row_capacity))
+            rows = max(1, min(rows_max, -(-keys // self.row_capacity)))
+            load = max(keys / rows, min(keys, self.row_capacity))
+        # All rows but the last one are full; it has the rest.
+        shape, last = _Shape(bits=self.bits, hashes=self.hashes), keys - load * (rows - 1)
+        return 1.0 - (1.0 - shape.rate(load)) ** (rows - 1) * (1.0 - shape.rate(last))
 
     def to_text(self) -> str:
         """The filter as stored under `BLOOM_FILTER_KEY`."""
@@ -167,8 +186,8 @@ class BloomFilter:
 class BloomFilterBuilder:
     """Builds a filter. Keys must come in the order of the file's rows, because the bytes depend on it.
 
-    Cost: about 4 million keys of 36 bytes per second and core at Hudi's defaults; memory is one byte per bit,
-    2.6 MB per row at the defaults.
+    Cost: about 4 million keys of 36 bytes per second and core at Hudi's defaults. Memory: the bits, and while keys are
+    added a byte for each bit of one row, 2.6 MB at Hudi's defaults.
     """
 
     def __init__(self, kind: BloomFilterType, num_entries: int, fpp: float, max_entries: int) -> None:
@@ -198,8 +217,23 @@ class BloomFilterBuilder:
                 fpp=fpp,
                 max_entries=max_entries,
             )
-        self._rows: list[_Flags] = [np.zeros(self._shape.bits, dtype=np.bool_)]
+        self._rows: list[_Bytes] = [self._empty_row()]
         self._last_row_keys = 0
+
+    @classmethod
+    def for_keys(
+        cls, kind: BloomFilterType, keys: int, *, num_entries: int, fpp: float, max_entries: int
+    ) -> BloomFilterBuilder:
+        """An empty filter for a file that will have about this many keys.
+
+        A dynamic filter with several rows has as many times more false positives. So if the file will have more keys
+        than a row is meant for, the row is made larger accordingly. If they are more than the filter may grow for, it
+        is as large as it may be, and has fewer hashes. A SIMPLE filter has the size that is asked for.
+        """
+        shape, capacity = _fitting(kind, keys, num_entries, fpp, max_entries)
+        builder = cls(kind, min(capacity, max(num_entries, max_entries)), fpp, max_entries)
+        builder._shape, builder._row_capacity = shape, capacity
+        return builder
 
     @classmethod
     def resume(
@@ -221,7 +255,7 @@ class BloomFilterBuilder:
         builder._shape = _Shape(bits=stored.bits, hashes=stored.hashes)
         builder._row_capacity = stored.row_capacity
         builder._max_entries = max_entries
-        builder._rows = [np.unpackbits(row, count=stored.bits, bitorder="little").view(np.bool_) for row in stored.rows]
+        builder._rows = list(stored.rows)
         builder._last_row_keys = stored.last_row_keys
         return builder
 
@@ -232,16 +266,16 @@ class BloomFilterBuilder:
             RecordKeyError: a key is null or empty; the builder must not be used afterwards.
         """
         if self._kind is BloomFilterType.SIMPLE:
-            self._set(self._rows[0], keys)
+            self._set(0, keys)
             return
         start = 0
         while start < len(keys):
             room = self._row_capacity - self._last_row_keys
             if room > 0:
                 taken = keys.slice(start, room)
-                self._set(self._rows[-1], taken)
+                self._set(len(self._rows) - 1, taken)
             elif room == 0 and len(self._rows) * self._row_capacity < self._max_entries:
-                self._rows.append(np.zeros(self._shape.bits, dtype=np.bool_))
+                self._rows.append(self._empty_row())
                 self._last_row_keys = 0
                 continue
             else:
@@ -256,7 +290,7 @@ class BloomFilterBuilder:
             kind=self._kind,
             bits=self._shape.bits,
             hashes=self._shape.hashes,
-            rows=tuple(np.packbits(row, bitorder="little") for row in self._rows),
+            rows=tuple(self._rows),
             row_capacity=self._row_capacity,
             last_row_keys=self._last_row_keys,
         ).to_text()
@@ -267,25 +301,39 @@ class BloomFilterBuilder:
         The first such key goes to row 0 without advancing the turn, so row 0 gets the second key, too.
         """
         if len(self._rows) == 1:
-            self._set(self._rows[0], keys)
+            self._set(0, keys)
             return
         turn = np.arange(already_spread, already_spread + len(keys))
         target = np.maximum(turn - 1, 0) % len(self._rows)
-        for index, row in enumerate(self._rows):
-            self._set(row, keys.take(pa.array(np.flatnonzero(target == index))))
+        for number in range(len(self._rows)):
+            self._set(number, keys.take(pa.array(np.flatnonzero(target == number))))
 
-    def _set(self, row: _Flags, keys: pa.Array | pa.ChunkedArray) -> None:
+    def _empty_row(self) -> _Bytes:
+        return np.zeros(self._shape.vector_bytes, dtype=np.uint8)
+
+    def _set(self, number: int, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Add keys to a row, in which a bit is a byte meanwhile: numpy sets bytes many times faster."""
+        row = np.unpackbits(self._rows[number], count=self._shape.bits, bitorder="little").view(np.bool_)
         for step in _steps(keys):
             seeds = np.zeros(len(step.order), dtype=np.uint32)
             for _ in range(self._shape.hashes):
                 step.hash(seeds)
                 row[_positions(seeds, self._shape.bits)] = True
+        self._rows[number] = np.packbits(row, bitorder="little")
 
 
-def false_positive_rate(num_entries: int, fpp: float, keys: int) -> float:
-    """The actual false-positive rate of a bit vector with `keys` keys that was sized for `num_entries` at `fpp`."""
-    shape = _Shape.for_load(num_entries, fpp)
-    return float((1.0 - math.exp(-shape.hashes * keys / shape.bits)) ** shape.hashes)
+def rate_for_keys(kind: BloomFilterType, keys: int, *, num_entries: int, fpp: float, max_entries: int) -> float:
+    """The false-positive rate of a filter that was made for this many keys (`BloomFilterBuilder.for_keys`)."""
+    return _fitting(kind, keys, num_entries, fpp, max_entries)[0].rate(keys)
+
+
+def _fitting(kind: BloomFilterType, keys: int, num_entries: int, fpp: float, max_entries: int) -> tuple[_Shape, int]:
+    """The shape of a row, and the number of keys that it is for."""
+    if kind is BloomFilterType.SIMPLE or keys <= num_entries:
+        return _Shape.for_load(num_entries, fpp), num_entries
+    limit = max(num_entries, max_entries)
+    shape = _Shape.for_load(min(keys, limit), fpp)
+    return (shape.crowded(keys) if keys > limit else shape), keys
 
 
 def parse_bloom_filter(text: str, kind: BloomFilterType, *, path: str | None = None) -> BloomFilter:

@@ -27,6 +27,8 @@ ROW_GROUP_BYTES = 64 * 1024 * 1024
 READ_BATCH_ROWS = 65_536
 _FULL_ENOUGH = 0.03
 """Share of the maximum size that may be left over: else the last row groups would be ever smaller."""
+_TOO_LARGE = 1 / 16
+"""Share of the maximum size by which a file may exceed it, if its last rows cannot be compressed as the first could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +89,13 @@ class BaseFileWriter:
     @property
     def room(self) -> int:
         """Arrow bytes that can be written before the row group, or the file, has its size."""
-        of_file = self._left() / self._stored_per_byte()
+        of_file = min(self._left() / self._stored_per_byte(), self._surely_left())
         return max(0, int(min(self._row_group_size - self._pending_bytes, of_file)))
 
     def is_full(self) -> bool:
-        """Whether the file has its maximum size. Writes a row group where only that can tell."""
+        """Whether the file has rows, and its maximum size. Writes a row group where only that can tell."""
         nearly = self._settings.max_file_size * _FULL_ENOUGH
-        if self._left() > nearly:
+        if self._rows == 0 or min(self._left(), self._surely_left()) > nearly:
             return False
         self.flush()
         return self._left() <= nearly
@@ -152,6 +154,11 @@ class BaseFileWriter:
     def _left(self) -> float:
         stored = int(self._sink.tell()) + self._pending_bytes * self._stored_per_byte()
         return self._settings.max_file_size - stored
+
+    def _surely_left(self) -> float:
+        """Bytes that are left, up to a size that is a little too large, if the rows in memory cannot be compressed."""
+        stored = int(self._sink.tell()) + self._pending_bytes * max(1.0, self._stored_per_byte())
+        return self._settings.max_file_size * (1 + _TOO_LARGE) - stored
 
     def _expected_rows(self, *, is_last: bool) -> int:
         """How many rows the file will have, if it goes on as it began, to the maximum size."""

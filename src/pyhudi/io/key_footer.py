@@ -15,6 +15,8 @@ from pyhudi.format.bloom import (
     BloomFilterBuilder,
     BloomFilterType,
     min_max_keys,
+    parse_bloom_filter,
+    rate_for_keys,
     widest_range,
 )
 
@@ -28,13 +30,17 @@ class BloomSettings:
     fpp: float
     max_entries: int
 
+    def rate(self, keys: int) -> float:
+        """The false positive rate of a filter that is made for this many keys."""
+        return rate_for_keys(self.kind, keys, num_entries=self.num_entries, fpp=self.fpp, max_entries=self.max_entries)
+
+
+_OUTGROWN = 2
+"""By how many times the false positives of a filter may exceed those of a new one: as much as a second row adds."""
+
 
 class KeyFooter:
-    """Collects the keys of one file.
-
-    A dynamic filter with several rows has as many times more false positives. So if the file will have more keys than a
-    row is meant for, all rows are made larger accordingly, up to the limit of the filter.
-    """
+    """Collects the keys of one file."""
 
     def __init__(self, settings: BloomSettings) -> None:
         self._settings = settings
@@ -42,14 +48,20 @@ class KeyFooter:
         self._range: tuple[str, str] | None = None
 
     @classmethod
-    def of_former_version(cls, settings: BloomSettings, footer: Mapping[str, str], path: str) -> KeyFooter | None:
+    def of_former_version(
+        cls, settings: BloomSettings, footer: Mapping[str, str], path: str, *, keys: int
+    ) -> KeyFooter | None:
         """Start with the keys of the previous version, so that a rewrite adds new keys only.
 
-        None if the footer of the previous file has no keys, or another kind of filter.
+        `keys`: how many the file will have. None if the footer of the previous file has no keys, or another kind of
+        filter, or one that is too small for so many.
         """
         text, low, high = (footer.get(key) for key in (BLOOM_FILTER_KEY, MIN_RECORD_KEY_KEY, MAX_RECORD_KEY_KEY))
         kind = BloomFilterType.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
         if text is None or low is None or high is None or kind is not settings.kind:
+            return None
+        rate = parse_bloom_filter(text, kind, path=path).rate(keys, max_entries=settings.max_entries)
+        if kind is BloomFilterType.DYNAMIC_V0 and rate > _OUTGROWN * settings.rate(keys):
             return None
         resumed = cls(settings)
         resumed._bloom = BloomFilterBuilder.resume(text, kind, max_entries=settings.max_entries, path=path)
@@ -73,8 +85,7 @@ class KeyFooter:
     def _begun(self, expected: int) -> BloomFilterBuilder:
         if self._bloom is None:
             asked = self._settings
-            entries = asked.num_entries
-            if asked.kind is BloomFilterType.DYNAMIC_V0:
-                entries = max(entries, min(expected, asked.max_entries))
-            self._bloom = BloomFilterBuilder(asked.kind, entries, asked.fpp, asked.max_entries)
+            self._bloom = BloomFilterBuilder.for_keys(
+                asked.kind, expected, num_entries=asked.num_entries, fpp=asked.fpp, max_entries=asked.max_entries
+            )
         return self._bloom

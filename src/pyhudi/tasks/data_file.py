@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, encode_partition_metadata
 from pyhudi.format.metadata_table.ranges import Range, ranges_batch
+from pyhudi.format.pieces import row_bytes
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import (
     COMMIT_SEQNO,
@@ -120,8 +122,8 @@ class DataFileSpec:
     """Which base file a task writes.
 
     `former`: the base file that it is the next version of; None for the first one of a file group. `keeps_keys`: no
-    record of that version is left out, so its bloom filter can be continued. `has_marker`: its marker is stored
-    already.
+    record of that version is left out, so its bloom filter can be continued if it is large enough for `new_keys` more.
+    `has_marker`: its marker is stored already.
     """
 
     target: WriteTarget
@@ -130,6 +132,7 @@ class DataFileSpec:
     file_id: str
     former: FormerVersion | None = None
     keeps_keys: bool = False
+    new_keys: int = 0
     has_marker: bool = False
 
     @property
@@ -196,7 +199,7 @@ class DataFile:
             if self._changes is not None:
                 markers.append(Marker(self._changes.path, MarkerKind.CREATE))
             create_markers(storage, target.instant_time, target.markers, markers, groups_exist=former is not None)
-        former_keys = _former_keys(storage, target, former) if former is not None and spec.keeps_keys else None
+        former_keys = _former_keys(storage, spec, former) if former is not None and spec.keeps_keys else None
         self._continues_keys = former_keys is not None
         keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
         self._former_tombstones: str | None = None
@@ -288,9 +291,14 @@ class DataFile:
             self._buried.append(deleted.select([RECORD_KEY, *fields]))
 
     def _fitting(self, rows: pa.RecordBatch, more_bytes_per_row: int) -> int:
-        row_bytes = rows.nbytes / rows.num_rows + more_bytes_per_row
-        count: int = min(rows.num_rows, max(1, int(self._writer.room / max(row_bytes, 1))))
-        return count
+        room, count = self._writer.room, int(rows.num_rows)
+        rows_bytes = rows.nbytes + count * more_bytes_per_row
+        if rows_bytes <= room:
+            return count
+        # Of rows of one width more than these cannot fit; of others perhaps, and they come with the next call.
+        likely = rows.slice(0, max(1, math.ceil(count * room / rows_bytes)))
+        ends = np.cumsum(row_bytes(likely) + more_bytes_per_row)
+        return max(1, int(np.searchsorted(ends, room, side="right")))
 
     @property
     def buffered_bytes(self) -> int:
@@ -380,11 +388,12 @@ def _constant(text: str, count: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([text]))
 
 
-def _former_keys(storage: Storage, target: WriteTarget, former: FormerVersion) -> KeyFooter | None:
-    if target.files.bloom is None:
+def _former_keys(storage: Storage, spec: DataFileSpec, former: FormerVersion) -> KeyFooter | None:
+    bloom = spec.target.files.bloom
+    if bloom is None:
         return None
     footer = read_footer(storage, former.path)
-    return KeyFooter.of_former_version(target.files.bloom, footer.values, former.path)
+    return KeyFooter.of_former_version(bloom, footer.values, former.path, keys=footer.rows + spec.new_keys)
 
 
 def ensure_partition(storage: Storage, partition_path: str, instant_time: str) -> None:

@@ -7,6 +7,7 @@ and memory is bounded by the changes of the file and one batch of stored rows.
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -62,36 +63,48 @@ class BaseFileTask:
 def write_base_file(context: TaskContext, task: BaseFileTask) -> list[WriteStat]:
     """Write the base file and return its stats.
 
-    New rows are streamed into new files; into several if the plan underestimated the size of rows. Memory: a piece of
-    the rows, a piece of the previous version, and the rows up to the limit of `spill`.
+    New rows are streamed into files that end at the maximum size, and begin further file groups where the plan
+    underestimated rows. Memory: a piece of the rows, a piece of the previous version, and the rows up to the limit of
+    `spill`.
     """
     storage = open_spec(task.target.storage)
+    numbers = SequenceNumbers(task.target.instant_time, context)
     if task.former is None:
         ensure_partition(storage, task.partition_path, task.target.instant_time)
-        return list(_write_first(context, task, storage))
-    return [_write_next(context, task, task.former, storage)]
+        staged = (batch for segment in task.segments for batch in read_segment(storage, segment))
+        return list(_write_new_groups(context, task, storage, numbers, _NewRows(staged), task.file_id))
+    return list(_write_next(context, task, task.former, storage, numbers))
 
 
-def _write_first(context: TaskContext, task: BaseFileTask, storage: Storage) -> Iterator[WriteStat]:
-    """Write new file groups of at most the maximum file size; the ids of later ones count up from that of the first."""
-    numbers = SequenceNumbers(task.target.instant_time, context)
-    staged = (batch for segment in task.segments for batch in read_segment(storage, segment))
-    rules = task.target.rules
-    uuid, _, first = task.file_id.rpartition("-")
+@dataclass(slots=True)
+class _NewRows:
+    """New rows on their way into files, and those of a batch that the last file had no room for."""
+
+    batches: Iterator[pa.RecordBatch]
     waiting: pa.RecordBatch | None = None
+
+    def fill(self, file: DataFile, rules: MergeRules) -> None:
+        """Append rows until the file is full, or there are no more: then none is waiting."""
+        if self.waiting is None:
+            self.waiting = _next_live(self.batches, rules, file)
+        while self.waiting is not None and not file.is_full():
+            written = file.append_fitting(self.waiting)
+            left = self.waiting.slice(written)
+            self.waiting = left if left.num_rows else _next_live(self.batches, rules, file)
+
+
+def _write_new_groups(
+    context: TaskContext, task: BaseFileTask, storage: Storage, numbers: SequenceNumbers, rows: _NewRows, first_id: str
+) -> Iterator[WriteStat]:
+    """Write new file groups of at most the maximum file size; the ids of later ones count up from the first one."""
+    uuid_text, _, first = first_id.rpartition("-")
     for number in itertools.count(int(first)):
-        group = file_id(uuid, number)
+        group = file_id(uuid_text, number)
         spec = DataFileSpec(target=task.target, context=context, partition_path=task.partition_path, file_id=group)
         with DataFile(storage, spec, numbers) as file:
-            if waiting is None:
-                waiting = _next_live(staged, rules, file)
-            while waiting is not None:
-                written = file.append_fitting(waiting)
-                waiting = waiting.slice(written) if written < waiting.num_rows else _next_live(staged, rules, file)
-                if file.is_full():
-                    break
+            rows.fill(file, task.target.rules)
             yield file.close()
-        if waiting is None:
+        if rows.waiting is None:
             return
 
 
@@ -104,11 +117,17 @@ def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFi
     return None
 
 
-def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion, storage: Storage) -> WriteStat:
-    """Stream the previous version, replace and remove rows by their position in it, then append the new records."""
+def _write_next(
+    context: TaskContext, task: BaseFileTask, former: FormerVersion, storage: Storage, numbers: SequenceNumbers
+) -> Iterator[WriteStat]:
+    """Stream the previous version, replace and remove rows by their position in it, then append the new records.
+
+    Those that it has no room for begin new file groups.
+    """
     incoming = _with_positions(storage, former, _gathered(storage, task))
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
+    new_rows = _NewRows(batch.filter(pc.equal(batch.column(POSITION), -1)) for batch in incoming.to_batches())
     with DataFile(
         storage,
         DataFileSpec(
@@ -118,8 +137,9 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
             file_id=task.file_id,
             former=former,
             keeps_keys=not changes.deleted.any(),
+            new_keys=pc.sum(pc.equal(incoming.column(POSITION), -1)).as_py() or 0,
         ),
-        SequenceNumbers(task.target.instant_time, context),
+        numbers,
     ) as file:
         start = 0
         for stored in read_base_rows(storage, former.files, _copied(task.target)):
@@ -129,9 +149,13 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
                 start += rows.num_rows
                 del rows, part  # before the next ones are read: a row may take 100 MB
             del stored
-        for batch in incoming.to_batches():
-            file.append(_live(batch.filter(pc.equal(batch.column(POSITION), -1)), rules, file))
-        return file.close()
+        new_rows.fill(file, rules)
+        yield file.close()
+    if new_rows.waiting is not None:
+        # The same in each attempt of the task, as the ids that a plan gives.
+        name = f"{task.partition_path}/{task.file_id} {task.target.instant_time}"
+        first_id = file_id(str(uuid.uuid5(uuid.NAMESPACE_URL, name)), 0)
+        yield from _write_new_groups(context, task, storage, numbers, new_rows, first_id)
 
 
 def _copied(target: WriteTarget) -> pa.Schema:

@@ -27,6 +27,7 @@ from pyhudi.merge.versions import merge_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
+from pyhudi.tasks.record_size import stored_share
 from pyhudi.tasks.row_changes import CHANGE, Change, ChangeKeys, keyed_changes, of_codes, settled
 
 ROW = "#row"
@@ -41,7 +42,8 @@ class StageTask:
     delete, which needs keys only, that of the key columns. `combine` makes one row of the versions of a
     record by the `rules`; with `table_wide_keys` the key alone identifies a record, otherwise key and partition path.
     `needs_ordering`: a row without an ordering value is refused, as JVM Hudi cannot read logs with one. `changes`: the
-    rows are changes (`tasks/row_changes.py`), of which one is kept for each record.
+    rows are changes (`tasks/row_changes.py`), of which one is kept for each record. `codec`: that of base files, if the
+    bytes of a stored record are to be measured.
     """
 
     storage: StorageSpec
@@ -54,6 +56,7 @@ class StageTask:
     table_wide_keys: bool
     needs_ordering: bool = False
     changes: ChangeKeys | None = None
+    codec: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +70,17 @@ class StagedPartition:
 
 @dataclass(frozen=True, slots=True)
 class StagedSplit:
-    """The result of staging one split: two exchange files and the counts of the workload profile."""
+    """The result of staging one split: two exchange files and the counts of the workload profile.
+
+    `record_bytes`: about what a row takes in a base file; 0: it was not measured.
+    """
 
     rows_path: str
     keys_path: str
     rows: int
     bytes: int
     partitions: tuple[StagedPartition, ...]
+    record_bytes: float = 0.0
 
 
 def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.RecordBatch]) -> StagedSplit:
@@ -87,18 +94,23 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     staged = _keyed_batches(task, context, batches)
     if task.combine and not task.rules.selects:
         staged = merged_versions(storage, f"{task.folder}/raw-{context.write_token}.arrow", task, staged)
+    share = 0.0
     with ExchangeWriter(storage, rows_path, staged_schema(task)) as rows:
         for batch in staged:
             if task.needs_ordering:
                 _check_ordering(_stored(batch, task), task.rules.ordering_fields)
-            rows.write(batch.drop_columns(control))
+            stored = batch.drop_columns(control)
+            if task.codec is not None and not share and stored.num_rows:
+                share = stored_share(stored, task.codec)
+            rows.write(stored)
             kept.append(batch.select(names))
     if not kept:
         return StagedSplit(rows_path, keys_path, 0, 0, ())
     table = _one_version_per_record(task, pa.Table.from_batches(kept))
     with ExchangeWriter(storage, keys_path, table.schema) as keys:
         partitions = tuple(_write_grouped(keys, table))
-    return StagedSplit(rows_path, keys_path, table.num_rows, rows.bytes, partitions)
+    record_bytes = share * rows.bytes / rows.rows
+    return StagedSplit(rows_path, keys_path, table.num_rows, rows.bytes, partitions, record_bytes)
 
 
 def _stored(batch: pa.RecordBatch, task: StageTask) -> pa.RecordBatch:

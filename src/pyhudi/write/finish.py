@@ -11,7 +11,7 @@ from typing import Any
 from pyhudi.config.enums import ConcurrencyMode, DuplicatePolicy, IndexType
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.format.bloom import BloomFilterType, false_positive_rate
+from pyhudi.format.bloom import BloomFilterType, rate_for_keys
 from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
@@ -111,7 +111,13 @@ def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> No
     if keys <= entries:
         return
     option = "hoodie.bloom.index.filter.dynamic.max.entries" if is_dynamic else "hoodie.index.bloom.num_entries"
-    rate = false_positive_rate(entries, bloom.false_positive_rate, keys)
+    rate = rate_for_keys(
+        bloom.filter_type,
+        keys,
+        num_entries=bloom.num_entries,
+        fpp=bloom.false_positive_rate,
+        max_entries=bloom.dynamic_max_entries,
+    )
     warnings.warn(
         f"a file has {keys} records and a bloom filter for {entries}, so its false positive rate is {rate:.2g} "
         f"(asked: {bloom.false_positive_rate:g}), and lookups open files without need: raise {option}, or lower "

@@ -6,6 +6,7 @@ file group of every record is computed (`write/bucket_placement.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +27,6 @@ from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
 from pyhudi.table.pending_clusterings import clustered_groups
-from pyhudi.table.state import TableState
 from pyhudi.tasks.route import RouteTask, route_split
 from pyhudi.tasks.stage import StagedSplit
 from pyhudi.transaction.transaction import Transaction
@@ -36,7 +36,7 @@ from pyhudi.write.operations import ApplyChanges, Delete, Insert, StagedWrite, U
 from pyhudi.write.plan import FilePlan, Profile, Sizing, plan_files, record_size_estimate
 
 _RECENT_COMMITS = 5
-"""How many commits are read to estimate the size of a record, as in JVM Hudi."""
+"""How many commits are searched for the size of a record, as in JVM Hudi."""
 
 Segments = Mapping[int, Sequence[Segment]]
 
@@ -137,7 +137,7 @@ def _plan(batch: Batch, tagged: Tagged) -> FilePlan:
         _packable(view, clustered_groups(job.table.storage, view.timeline))
         if isinstance(write, (Upsert, Insert, ApplyChanges))
         else {},
-        _sizing(job, batch.transaction.base, has_new_rows=any(new_rows.values())),
+        _sizing(batch, has_new_rows=any(new_rows.values())),
         lambda: file_id(ids.uuid(), 0),
         appends=job.is_merge_on_read,
     )
@@ -156,20 +156,30 @@ def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> Slices
     }
 
 
-def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
-    """File-size targets of this write.
-
-    The average record size is estimated only if there are inserts, because only inserts make files grow.
-    """
+def _sizing(batch: Batch, *, has_new_rows: bool) -> Sizing:
+    """File-size targets of this write: only inserts make files grow."""
+    job = batch.job
     files = job.config.files
-    recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:] if has_new_rows else ())
-    record_size = record_size_estimate(
+    small_files_max = job.config.logs.small_file_candidates if job.is_merge_on_read else None
+    record_size = _record_size(batch) if has_new_rows else 1
+    return Sizing(files.max_file_size, files.small_file_limit, record_size, small_files_max=small_files_max)
+
+
+def _record_size(batch: Batch) -> int:
+    """Bytes of a stored record: as the rows of the write show them, or by JVM Hudi's rule if an option says how many.
+
+    Cost: none; by JVM Hudi's rule up to `_RECENT_COMMITS` reads.
+    """
+    files, table = batch.job.config.files, batch.transaction.base
+    if files.record_size_estimate is None:
+        rows = sum(split.rows for split in batch.splits)
+        return max(1, math.ceil(sum(split.rows * split.record_bytes for split in batch.splits) / max(1, rows)))
+    recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:])
+    return record_size_estimate(
         (load_commit_metadata(table.storage, instant, table.version) for instant in recent),
         default=files.record_size_estimate,
         threshold_bytes=files.record_size_threshold * files.small_file_limit,
     )
-    small_files_max = job.config.logs.small_file_candidates if job.is_merge_on_read else None
-    return Sizing(files.max_file_size, files.small_file_limit, record_size, small_files_max=small_files_max)
 
 
 def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:

@@ -126,6 +126,7 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[S
         table_wide_keys=job.config.index.index_type.is_global and looks_up(write),
         needs_ordering=job.is_merge_on_read and not keys_only and bool(job.rules.ordering_fields),
         changes=changes,
+        codec=job.config.files.codec.arrow_name if _needs_record_size(job, write) else None,
     )
     meets = task.combine or changes is not None
     fields = job.keys.record_key_fields or (RECORD_KEY,)
@@ -136,6 +137,11 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[S
         rows, functools.partial(stage_split, task), distribution=distribution, description="stage rows"
     )
     return tuple(split for split in staged if split.rows)
+
+
+def _needs_record_size(job: WriteJob, write: StagedWrite) -> bool:
+    """Whether new rows are distributed over files by the bytes that they will take, and no option says how many."""
+    return job.config.files.record_size_estimate is None and job.buckets is None and not isinstance(write, Delete)
 
 
 def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write: StagedWrite) -> FileSystemView:

@@ -33,16 +33,16 @@ def test_no_options_give_the_defaults_of_the_registry():
     assert WriteConfig.from_options({}) == WriteConfig()
 
 
-def test_defaults_are_those_of_hudi_but_for_the_codec():
+def test_defaults_are_those_of_hudi_but_for_the_codec_the_size_of_a_record_and_that_of_filters():
     default = WriteConfig()
     assert default.operation is WriteOperation.UPSERT
     assert default.index.index_type is IndexType.SIMPLE
     assert (default.bloom.num_entries, default.bloom.false_positive_rate) == (60_000, 1e-9)
-    assert (default.bloom.filter_type, default.bloom.dynamic_max_entries) == (BloomFilterType.DYNAMIC_V0, 100_000)
+    assert (default.bloom.filter_type, default.bloom.dynamic_max_entries) == (BloomFilterType.DYNAMIC_V0, 500_000)
     assert (default.files.max_file_size, default.files.small_file_limit) == (125_829_120, 104_857_600)
     assert (default.files.block_size, default.files.page_size) == (125_829_120, 1_048_576)
     assert default.files.codec is ParquetCodec.ZSTD
-    assert (default.files.record_size_estimate, default.files.record_size_threshold) == (1024, 1.0)
+    assert (default.files.record_size_estimate, default.files.record_size_threshold) == (None, 1.0)
     assert default.files.sort_mode is Arrangement.NONE
     assert (default.input.combine_before_insert, default.input.combine_before_upsert) == (False, True)
     assert default.input.commit_metadata_prefix == "_"

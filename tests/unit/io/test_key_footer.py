@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.tables import SCHEMA, new_table, open_table
 
+import pyhudi
 from pyhudi.config.option import OptionWarning
 from pyhudi.format.bloom import BLOOM_FILTER_KEY, BloomFilter, BloomFilterType, parse_bloom_filter
 from pyhudi.storage.memory import MemoryStorage
@@ -69,3 +70,59 @@ def test_a_filter_that_may_not_grow_so_far_is_said_where_the_index_asks_it(kind:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         table.refresh().bulk_insert(numbered(5000, first=5000), hudi_options={**limits, "hoodie.index.type": "SIMPLE"})
+
+
+@pytest.mark.parametrize("packed", ["insert", "upsert"])
+def test_a_filter_that_packing_has_outgrown_gets_a_new_one_for_all_keys(packed: str) -> None:
+    storage = MemoryStorage()
+
+    for turn in range(10):
+        getattr(open_or_new(storage), packed)(numbered(EXPECTED, first=turn * EXPECTED), hudi_options=FILTERS)
+
+    found = filter_of(storage)
+    assert found.might_contain(pa.array([str(n) for n in range(10 * EXPECTED)])).all()
+    assert rate(found) < 2 * ASKED
+
+
+def test_updates_without_new_keys_also_mend_the_filter_of_a_file() -> None:
+    storage = MemoryStorage()
+    small = {**FILTERS, "hoodie.bloom.index.filter.dynamic.max.entries": "500"}
+    new_table(storage).insert(numbered(10 * EXPECTED), hudi_options=small)
+    crowded = rate(filter_of(storage))
+
+    open_table(storage).upsert(numbered(1), hudi_options=FILTERS)
+
+    assert crowded > 0.3
+    assert rate(filter_of(storage)) < 1.3 * ASKED
+
+
+def test_a_filter_that_is_large_enough_is_continued_and_keys_are_not_hashed_again() -> None:
+    storage = MemoryStorage()
+    options = {**FILTERS, "hoodie.index.bloom.num_entries": "5000"}
+    new_table(storage).insert(numbered(10), hudi_options=options)
+    before = filter_of(storage)
+
+    open_table(storage).insert(numbered(1, first=10), hudi_options=options)
+
+    after = filter_of(storage)
+    assert (after.row_capacity, after.last_row_keys) == (before.row_capacity, 11)
+
+
+def test_a_filter_for_more_keys_than_it_may_grow_for_has_the_fewest_false_positives_of_its_size() -> None:
+    storage = MemoryStorage()
+    limits = {
+        **FILTERS,
+        "hoodie.index.bloom.fpp": "0.000000001",
+        "hoodie.bloom.index.filter.dynamic.max.entries": "1000",
+    }
+
+    new_table(storage).insert(numbered(4000), hudi_options=limits)
+
+    found = filter_of(storage)
+    assert found.might_contain(pa.array([str(n) for n in range(4000)])).all()
+    assert found.bits < 44_000
+    assert rate(found) < 0.01  # 0.1 with the hashes of a filter for 1,000 keys
+
+
+def open_or_new(storage: MemoryStorage) -> pyhudi.HudiTable:
+    return open_table(storage) if storage.info(".hoodie/hoodie.properties") else new_table(storage)
