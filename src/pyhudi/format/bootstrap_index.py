@@ -13,8 +13,8 @@ https://github.com/apache/hudi/blob/master/rfc/rfc-12/rfc-12.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -22,7 +22,6 @@ import pyarrow as pa
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.container import ContainerEncoder, decode_container, encode_container
 from pyhudi.format.hfile.codecs import HFileCodec
-from pyhudi.format.hfile.indexed import IndexedHFile
 from pyhudi.format.hfile.writer import BLOCK_BYTES, HFileWriter
 from pyhudi.format.metadata.avro_schemas import BOOTSTRAP_FILE, BOOTSTRAP_INDEX_INFO, BOOTSTRAP_PARTITION
 from pyhudi.format.metadata.record_fields import RecordFields
@@ -119,36 +118,6 @@ def write_file_ids(partitions: Sequence[SourcePartition], write: Write, *, sourc
         for each, file_id in ordered
     )
     _write_hfile(entries, write, source_folder, created_ms)
-
-
-def write_without_files(
-    index: IndexedHFile, gone: Collection[tuple[str, str]], write: Write, *, path: str, created_ms: int
-) -> int:
-    """Write one of the two files of an index again, without the entries of some files, as (partition path, file id).
-
-    Returns the number of entries that are left. Entries of other partitions are copied as they are. Memory: some
-    entries. Raises `CorruptDataError`.
-    """
-    partitions = {partition_key(partition_path).encode() for partition_path, _ in gone}
-    files = {_file_key(partition_path, file_id) for partition_path, file_id in gone}
-    encoder = ContainerEncoder(BOOTSTRAP_PARTITION)
-
-    def left() -> Iterator[tuple[bytes, bytes]]:
-        for keys, values in index.blocks():
-            for key, value in zip(keys.to_pylist(), values, strict=True):
-                if key in partitions:
-                    partition = decode_source_partition(value.as_py(), path=path)
-                    stay = {
-                        file_id: status
-                        for file_id, status in partition.files.items()
-                        if (partition.partition_path, file_id) not in gone
-                    }
-                    if stay:
-                        yield key, _partition_value(encoder, replace(partition, files=stay))
-                elif key not in files:
-                    yield key, value.as_py()
-
-    return _write_hfile(left(), write, decode_source_folder(index.file_info, path=path), created_ms)
 
 
 def _file_key(partition_path: str, file_id: str) -> bytes:

@@ -14,15 +14,12 @@ from pyhudi.format.bootstrap_index import (
     PARTITIONS_PATH,
     SourcePartition,
     SourceStatus,
-    decode_source_partition,
     write_file_ids,
     write_partitions,
-    write_without_files,
 )
 from pyhudi.format.hfile.codecs import HFileCodec
 from pyhudi.format.hfile.reader import read_hfile
 from pyhudi.format.hfile.writer import HFileWriter
-from pyhudi.io.hfile import open_hfile_of
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.bootstrap import load_sources
 
@@ -81,27 +78,6 @@ def test_index_is_written_in_pieces_and_one_partition_is_read_without_the_others
     ids = read_hfile(by_file.getvalue(), path=FILE_IDS_PATH)
     assert len(ids.keys) == 1500 * 12
     assert ids.keys.to_pylist() == sorted(ids.keys.to_pylist())
-
-
-def test_entries_of_an_index_of_many_blocks_are_taken_out() -> None:
-    made, storage, left = partitions(600, 12), MemoryStorage(), io.BytesIO()
-    whole = io.BytesIO()
-    write_partitions(made, whole.write, source_folder=FOLDER, created_ms=1)
-    storage.put(PARTITIONS_PATH, whole.getvalue())
-    gone = {("day=3", f"0003-{file}") for file in range(12)} | {("day=599", "0257-5")}
-
-    with open_hfile_of(storage, PARTITIONS_PATH) as index:
-        count = write_without_files(index.file, gone, left.write, path=PARTITIONS_PATH, created_ms=2)
-
-    read = read_hfile(left.getvalue(), path=PARTITIONS_PATH)
-    files = {
-        (one.partition_path, file_id)
-        for value in read.values.to_pylist()
-        for one in [decode_source_partition(value, path=PARTITIONS_PATH)]
-        for file_id in one.files
-    }
-    assert count == 599
-    assert files == {(each.partition_path, file_id) for each in made for file_id in each.files} - gone
 
 
 @pytest.mark.parametrize("key", [b"b", b"a"])

@@ -33,7 +33,7 @@ from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.file_changes import change_of_clean
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
-from pyhudi.services.cleaning.sources import drop_index_entries, sources_to_delete
+from pyhudi.services.cleaning.sources import sources_to_delete
 from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.frame.due import Due
@@ -263,8 +263,6 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
         indexed_at = apply_change(table, change, call.environment, lock.check_held)
         completed = completed_now(instant, table.timeline, table.config, clock, after=indexed_at)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
-        # After it: what lists the table by its metadata table knows the skeleton files until then.
-        drop_index_entries(storage, plan.paths, created_ms=call.environment.clock.now_ms())
     earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None
     return Cleaned(instant=instant.requested_time, files=len(plan.paths), earliest=earliest, partitions=ended)
 

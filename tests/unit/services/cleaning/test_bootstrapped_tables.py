@@ -1,4 +1,4 @@
-"""Cleaning bootstrapped tables: entries of the index go with their skeletons, files of the source only if asked for."""
+"""Cleaning bootstrapped tables: skeletons go, the index stays as it is, files of the source go only if asked for."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
 import pyhudi
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.bootstrap_index import FILE_IDS_PATH, PARTITIONS_PATH
+from pyhudi.format.bootstrap_index import (
+    FILE_IDS_PATH,
+    PARTITIONS_PATH,
+    SourcePartition,
+    decode_source_partition,
+    write_partitions,
+)
 from pyhudi.format.hfile.reader import read_hfile
 from pyhudi.format.metadata.clean import decode_clean_plan, encode_clean_plan
 from pyhudi.services.cleaning.execute import execute_clean, load_clean_plan
-from pyhudi.services.cleaning.sources import drop_index_entries
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.bootstrap import load_sources
@@ -50,6 +55,15 @@ def in_index(storage: Storage) -> list[str]:
     return sorted(source.uri.rpartition("/source/")[2] for source in load_sources(storage, PARTITIONS).values())
 
 
+def partitions_in_index(storage: Storage) -> list[SourcePartition]:
+    values = read_hfile(storage.read(PARTITIONS_PATH), path=PARTITIONS_PATH).values.to_pylist()
+    return [decode_source_partition(value, path=PARTITIONS_PATH) for value in values]
+
+
+def skeletons(storage: Storage) -> int:
+    return sum(info.name.endswith("_00000000000001.parquet") for info in list_data_files(storage))
+
+
 def in_source(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder / "source")) for path in (folder / "source").rglob("*.parquet"))
 
@@ -63,14 +77,18 @@ def answers(storage: Storage) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
-def test_entry_of_a_deleted_skeleton_goes_and_its_source_stays(tmp_path: Path, table_type: str) -> None:
+def test_clean_that_deletes_a_skeleton_leaves_its_source_and_the_index_as_they_are(
+    tmp_path: Path, table_type: str
+) -> None:
     storage = bootstrapped(tmp_path, table_type)
     before = answers(storage)
+    index = {path: storage.info(path) for path in (PARTITIONS_PATH, FILE_IDS_PATH)}
 
     opened(storage).services.clean(hudi_options=RETAIN_ONE)
 
-    assert in_index(storage) == ALL[1:]
-    assert len(read_hfile(storage.read(FILE_IDS_PATH), path="x").keys) == 3
+    assert skeletons(storage) == 3
+    assert in_index(storage) == ALL
+    assert {path: storage.info(path) for path in index} == index
     assert in_source(tmp_path) == ALL
     assert answers(storage) == before
 
@@ -81,7 +99,7 @@ def test_source_of_a_deleted_skeleton_goes_where_an_option_asks_for_it(tmp_path:
 
     opened(storage).services.clean(hudi_options=WITH_SOURCES)
 
-    assert in_index(storage) == in_source(tmp_path) == ALL[1:]
+    assert in_source(tmp_path) == ALL[1:]
     assert answers(storage) == before
 
 
@@ -93,19 +111,6 @@ def test_savepoint_of_the_bootstrap_keeps_skeleton_entry_and_source(tmp_path: Pa
 
     assert in_index(storage) == in_source(tmp_path) == ALL
     assert opened(storage).scan(as_of="00000000000001").count() == 20
-
-
-def test_index_goes_with_its_last_entry(tmp_path: Path) -> None:
-    storage = bootstrapped(tmp_path)
-    for _ in range(2):
-        opened(storage).upsert(rows("a", "a01", "a11"), hudi_options={"hoodie.clean.automatic": "false"})
-        opened(storage).upsert(rows("b", "b01", "b11"), hudi_options={"hoodie.clean.automatic": "false"})
-
-    opened(storage).services.clean(hudi_options=RETAIN_ONE)
-
-    assert storage.info(PARTITIONS_PATH) is None
-    assert storage.info(FILE_IDS_PATH) is None
-    assert len(answers(storage)) == 20
 
 
 @pytest.mark.parametrize("options", [RETAIN_ONE, WITH_SOURCES], ids=["index", "sources"])
@@ -124,9 +129,8 @@ def test_clean_that_dies_anywhere_changes_no_row_and_is_finished_by_the_next(
         opened(image, later=True).services.clean(hudi_options=options)
 
         assert answers(image) == before, where
-        skeletons = [info for info in list_data_files(image) if info.name.endswith("_00000000000001.parquet")]
-        assert len(skeletons) == 3, where
-        assert set(in_index(image)) >= set(ALL[1:]), where
+        assert skeletons(image) == 3, where
+        assert in_index(image) == ALL, where
 
 
 def test_plan_that_names_another_file_of_the_source_deletes_it_not(tmp_path: Path) -> None:
@@ -167,6 +171,9 @@ def test_skeleton_that_was_cleaned_after_it_was_listed_is_no_damage(tmp_path: Pa
     view = load_view(storage, timeline, lister=Former())
     assert sum(len(slices) for slices in view.latest.values()) == 4
 
-    drop_index_entries(storage, [info.path for info in listed if info.path.startswith("city=b")], created_ms=1)
+    of_city_a = [partition for partition in partitions_in_index(storage) if partition.partition_path == "city=a"]
+    storage.delete(PARTITIONS_PATH)
+    with storage.open_output(PARTITIONS_PATH) as sink:
+        write_partitions(of_city_a, sink.write, source_folder=f"{tmp_path}/source", created_ms=1)
     with pytest.raises(CorruptDataError, match="does not name"):
         load_view(storage, timeline, lister=Former())
