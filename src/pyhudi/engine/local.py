@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +22,7 @@ from pyhudi.config.enums import Arrangement
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.progress import OnProgress, ProgressOfStep
 from pyhudi.engine.protocol import Distribution, TaskContext
-from pyhudi.format.pieces import in_pieces, reordered
+from pyhudi.format.pieces import cuts, in_pieces, row_bytes, take_rows
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 
@@ -31,6 +32,7 @@ R = TypeVar("R")
 ROWS_PER_SPLIT_MIN = 100_000
 """The smallest number of rows for which another split saves more than it costs."""
 BATCH_ROWS = 65_536
+_SORTED_PIECE_BYTES: Final = 16 << 20
 
 
 def default_parallelism() -> int:
@@ -99,7 +101,8 @@ class LocalEngine:
     ) -> list[R]:
         """Run the function over contiguous parts of the input. An arrangement with an order sorts the input first.
 
-        A reader is one split, and is not loaded into memory as a whole, unless its rows must be sorted.
+        A reader is one split, and is not loaded into memory as a whole, unless its rows must be sorted. Memory: the
+        input once, and if it is sorted its sort columns and 16 bytes per row.
         """
         del description
         if isinstance(rows, pa.RecordBatchReader) and distribution.arrangement in (
@@ -109,13 +112,20 @@ class LocalEngine:
             if (distribution.splits or 0) > 1:
                 _warn_of_one_split()
             return [function(TaskContext(partition=0, stage=0, attempt=0), _bounded(rows))]
-        table = _sorted(as_table(rows), distribution)
+        table = as_table(rows)
+        names = _sort_columns(distribution)
+        # Arrow cannot sort by columns of some types, nor reorder them.
+        table = align(table, normalise(table.schema)) if names else table
         count = 1 if distribution.arrangement is Arrangement.BY_KEY else self._split_count(table, distribution)
         if (distribution.splits or 0) > count:
             _warn_of_one_split()
         size = -(-table.num_rows // count) if table.num_rows else 1
-        splits = [table.slice(n * size, size) for n in range(count)]
         contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(count)]
+        if names:
+            order, sizes = _order(table, names), row_bytes(table)
+            parts = [order[n * size : (n + 1) * size] for n in range(count)]
+            return self._run(function, contexts, [_in_order(table, part, sizes[part]) for part in parts])
+        splits = [table.slice(n * size, size) for n in range(count)]
         return self._run(function, contexts, [_bounded(split.to_batches(BATCH_ROWS)) for split in splits])
 
     def thread(self, run: Callable[[], None]) -> threading.Thread:
@@ -162,21 +172,26 @@ def as_table(rows: Any) -> pa.Table:
     return pa.table(rows)
 
 
-def _sorted(table: pa.Table, distribution: Distribution) -> pa.Table:
+def _sort_columns(distribution: Distribution) -> tuple[str, ...]:
     match distribution.arrangement:
         case Arrangement.GLOBAL_SORT | Arrangement.PARTITION_SORT | Arrangement.PARTITION_PATH_REPARTITION_AND_SORT:
-            names = distribution.partition_columns + distribution.key_columns
+            return distribution.partition_columns + distribution.key_columns
         case Arrangement.PARTITION_PATH_REPARTITION:
-            names = distribution.partition_columns
+            return distribution.partition_columns
         case Arrangement.NONE | Arrangement.BY_KEY:
-            names = ()
-    if not names:
-        return table
-    # Arrow cannot sort by columns of some types, nor reorder them.
-    table = align(table, normalise(table.schema))
+            return ()
+
+
+def _order(table: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:
     keys = pa.table({str(n): _column(table, name) for n, name in enumerate(names)})
     order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
-    return reordered(table, order.to_numpy().astype(np.int64))
+    return np.asarray(order, dtype=np.int64)
+
+
+def _in_order(table: pa.Table, order: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    """Rows by their numbers, in pieces: a sorted copy of all rows would take as much memory as these."""
+    for start, end in cuts(sizes, _SORTED_PIECE_BYTES):
+        yield take_rows(table, order[start:end])
 
 
 def _column(table: pa.Table, path: str) -> pa.ChunkedArray:

@@ -1,4 +1,4 @@
-"""How many bytes a record takes in a base file: a sample of a write's rows is encoded, and measured."""
+"""The size of a record in a base file, measured: a sample of a write's rows is encoded."""
 
 from __future__ import annotations
 

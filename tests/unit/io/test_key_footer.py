@@ -108,7 +108,7 @@ def test_a_filter_that_is_large_enough_is_continued_and_keys_are_not_hashed_agai
     assert (after.row_capacity, after.last_row_keys) == (before.row_capacity, 11)
 
 
-def test_a_filter_for_more_keys_than_it_may_grow_for_has_the_fewest_false_positives_of_its_size() -> None:
+def test_a_filter_for_too_many_keys_has_the_fewest_false_positives_of_its_size() -> None:
     storage = MemoryStorage()
     limits = {
         **FILTERS,

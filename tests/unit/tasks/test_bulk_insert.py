@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from tests.support.tables import SCHEMA, new_table, open_table, rehandled, rows, values_of
 
+from pyhudi.config.enums import Arrangement
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.errors import LockLostError, OutOfSpaceError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.io.spilled_rows import SpilledRows
@@ -209,3 +210,25 @@ def test_no_file_is_larger_than_the_maximum_size(limit: int) -> None:
     assert max(sizes) < 1.1 * limit
     assert min(sizes[1:]) > 0.8 * limit
     assert open_table(storage).scan(SCHEMA.names).to_arrow().sort_by("id") == rows
+
+
+@pytest.mark.parametrize("is_reader", [False, True], ids=["table", "reader"])
+def test_sorted_rows_reach_their_tasks_without_a_second_copy_of_all(is_reader: bool) -> None:
+    count = 300_000
+    ids = np.random.default_rng(1).permutation(count)
+    notes = pa.array([f"{number:08}" * 12 for number in range(count)])
+    table = pa.table({"id": ids, "note": notes}).combine_chunks()
+    rows = table.to_reader() if is_reader else table
+    before, peak, found = pa.total_allocated_bytes(), 0, []
+
+    def look(context: TaskContext, batches: Iterator[pa.RecordBatch]) -> None:
+        nonlocal peak
+        for batch in batches:
+            peak = max(peak, pa.total_allocated_bytes() - before)
+            found.extend(batch.column("id").to_pylist())
+
+    order = Distribution(Arrangement.GLOBAL_SORT, key_columns=("id",))
+    LocalEngine(1).map_splits(rows, look, distribution=order, description="sort")
+
+    assert found == list(range(count))
+    assert peak < table.nbytes * 0.75
