@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import one_of, text
+from pyhudi.config.parsers import integer, one_of, text
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.partition_paths import unescape_folder
 
@@ -93,6 +93,14 @@ class BootstrapOptions:
         doc="How partition paths of the source become those of the table: they stay as they are, or, decoded, `%20` "
         "and other escapes in them become what they mean. They are decoded, too, where paths with escapes cannot be "
         "those of the table: folders of pandas, pyarrow and polars.",
+    )
+
+    parallelism: int = option(
+        "hoodie.bootstrap.parallelism",
+        parse=integer(minimum=0),
+        default=0,
+        doc="The number of tasks into which a bootstrap divides the files of its source, to write skeletons or to copy "
+        "rows; 0: the engine decides. A file is not divided.",
     )
 
     def partition_path(self, source_path: str) -> str:

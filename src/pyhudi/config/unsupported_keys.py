@@ -182,7 +182,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "bootstrap",
-        "sources are Parquet, indexes are HFiles, and the engine spreads the work",
+        "sources are Parquet, and indexes are HFiles",
         "bootstrap.",
     ),
     _area(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +21,7 @@ from tests.support.tables import LATER_MS, StepClock, environment
 import pyhudi
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_bootstrap import BootstrapMode
+from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import (
     AlreadyExistsError,
     ConfigError,
@@ -696,3 +697,29 @@ def test_folders_that_differ_in_escapes_alone_are_refused(tmp_path: Path) -> Non
     options = {"hoodie.bootstrap.partitionpath.translator.class": DECODED}
     with pytest.raises(ConfigError, match="one path without escapes"):
         pyhudi.HudiTable.plan_bootstrap(tmp_path / "source", tmp_path / "table", record_key="id", hudi_options=options)
+
+
+@pytest.mark.parametrize("mode", ["metadata_only", "full_record"])
+@pytest.mark.parametrize(("parallelism", "tasks"), [("1", 1), ("3", 3), ("100", 4)])
+def test_files_of_the_source_are_divided_into_as_many_tasks_as_the_option_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, parallelism: str, tasks: int
+) -> None:
+    source, ran = parquet_source(tmp_path / "source"), dict[str, int]()
+    run = LocalEngine.map
+
+    def counting(self: LocalEngine, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> Any:
+        ran[description] = len(tasks)
+        return run(self, function, tasks, size_bytes=size_bytes, description=description)
+
+    monkeypatch.setattr(LocalEngine, "map", counting)
+
+    table = pyhudi.HudiTable.bootstrap(
+        source,
+        tmp_path / "table",
+        record_key="id",
+        mode=mode,
+        hudi_options={"hoodie.bootstrap.parallelism": parallelism},
+    )
+
+    assert ran["write skeleton files" if mode == "metadata_only" else "copy the source"] == tasks
+    assert rows_of(table) == expected_rows(source)

@@ -113,7 +113,7 @@ def believed_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partition
     only_nulls = counted & (nulls == values) & stated
     is_base = ~is_log
     if of_partitions:
-        known = np.zeros(count, np.bool_) if _may_be_false(kind) else counted & (nulls < values)
+        known = np.zeros(count, np.bool_) if partitions_may_be_wrong(kind) else counted & (nulls < values)
         only_nulls = np.zeros(count, np.bool_)
     else:
         known = ~(is_base & (nulls == values))
@@ -158,7 +158,8 @@ def _valid(values: pa.Array) -> Flags:
     return flags
 
 
-def _may_be_false(kind: pa.DataType) -> bool:
+def partitions_may_be_wrong(kind: pa.DataType) -> bool:
+    """Whether records of partitions may state false bounds of columns of this type, so that they are not believed."""
     return bool(pa.types.is_floating(kind)) or _is_text(kind) or _is_binary(kind)
 
 

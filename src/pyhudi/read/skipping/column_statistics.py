@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds, partitions_may_be_wrong
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
 from pyhudi.read.conditions import Condition, columns_of
@@ -153,6 +153,12 @@ def skip_by_partition_stats(
         return plan, IndexUse(PARTITION_STATS, note="a merger of the user's own may make any values")
     if any(one.files.has_other_names for one in plan.slices):
         return plan, IndexUse(PARTITION_STATS, note="columns of some files have other names today")
+    wrong = [name for name in columns if partitions_may_be_wrong(plan.schema.field(name).type)]
+    if wrong:
+        note = f"bounds of partitions may be false for the types of {', '.join(wrong)}: those of files decide"
+        columns = [name for name in columns if name not in wrong]
+    if not columns:
+        return plan, IndexUse(PARTITION_STATS, note=note)
     found = statistics(columns, paths)
     named = [path or "." for path in paths]
     one_of = {one.partition_path: one for one in plan.slices}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_bootstrap import BootstrapMode
+from pyhudi.engine.shares import spread
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.storage.protocol import FileInfo
@@ -38,8 +39,11 @@ def copied_files(job: WriteJob, plan: BootstrapPlan, instant_time: str, markers:
     )
     tasks = [
         CopySourceTask(split, tuple(plan.source.source_file(info) for info in share))
-        for path in plan.partitions_of(BootstrapMode.FULL_RECORD)
-        for share in _shares(plan.source.files[path], job.config.files.max_file_size)
+        for share in _shares(
+            [plan.source.files[path] for path in plan.partitions_of(BootstrapMode.FULL_RECORD)],
+            job.config.files.max_file_size,
+            job.config.bootstrap.parallelism,
+        )
     ]
     size = sum(file.size for task in tasks for file in task.files)
     results = job.engine.map(copy_source, tasks, size_bytes=size, description="copy the source")
@@ -85,11 +89,20 @@ def check_unique(job: WriteJob, stats: Sequence[WriteStat], check: KeyCheck) -> 
     )
 
 
-def _shares(files: Sequence[FileInfo], bytes_max: int) -> list[list[FileInfo]]:
-    """The files of a partition in parts of about the maximum size of a file."""
-    shares: list[list[FileInfo]] = [[]]
-    for info in files:
-        if shares[-1] and sum(one.size for one in shares[-1]) + info.size > bytes_max:
-            shares.append([])
-        shares[-1].append(info)
+def _shares(partitions: Sequence[Sequence[FileInfo]], bytes_max: int, parallelism: int) -> list[list[FileInfo]]:
+    """The files that each task copies: so many shares of about one size, or parts of a partition.
+
+    With `parallelism` 0 a part has about the maximum size of a file.
+    """
+    if parallelism:
+        files = [info for partition in partitions for info in partition]
+        sizes = {number: info.size for number, info in enumerate(files)}
+        return [[files[number] for number in share] for share in spread(sizes, parallelism)]
+    shares: list[list[FileInfo]] = []
+    for partition in partitions:
+        shares.append([])
+        for info in partition:
+            if shares[-1] and sum(one.size for one in shares[-1]) + info.size > bytes_max:
+                shares.append([])
+            shares[-1].append(info)
     return shares

@@ -214,7 +214,8 @@ def _skeletons(job: WriteJob, plan: BootstrapPlan, transaction: Transaction, mar
         stays_by=None,
     )
     shares = spread(
-        {number: info.size for number, (_, info) in enumerate(files)}, job.engine.parallelism * TASKS_PER_CORE
+        {number: info.size for number, (_, info) in enumerate(files)},
+        job.config.bootstrap.parallelism or job.engine.parallelism * TASKS_PER_CORE,
     )
     tasks = [
         SkeletonTask(

@@ -105,6 +105,20 @@ def test_partitions_are_left_out_before_statistics_of_their_files_are_read() -> 
     assert "column_stats: 3 file slices left out by ts" in str(explanation)
 
 
+@pytest.mark.parametrize(("column", "value"), [("x", 1300.0), ("note", "n13")])
+def test_partition_statistics_that_may_be_false_are_not_read_and_why_is_said(column: str, value: object) -> None:
+    storage = FaultStorage(_table())
+    storage.operations.clear()
+
+    explanation = open_table(storage).scan(where=[(column, ">", value)]).explain()
+
+    of_partitions, of_files = explanation.indexes
+    assert (of_partitions.index, of_partitions.file_slices, of_partitions.columns) == ("partition_stats", 0, ())
+    assert f"may be false for the types of {column}" in str(of_partitions.note)
+    assert of_files.file_slices > 0
+    assert not [one.path for one in storage.operations if "/partition_stats/" in one.path and one.name == "open_input"]
+
+
 def test_logs_widen_what_is_known_of_their_slice() -> None:
     storage = _table("mor")
     open_table(storage, **_OPTIONS).upsert(_rows(200, "bern", ts=[5000, 5001, 5002]))
