@@ -202,6 +202,24 @@ class CorruptDataError(HudiError):
     """Stored bytes do not parse: they are truncated, empty or damaged. The call skipped and guessed nothing."""
 
 
+class SourceError(HudiError):
+    """The source of the streamer does not answer, or has something that cannot be read. Nothing was written.
+
+    The context says where in the source: the `path` of a file, or `topic`, `partition` and `offset` of a message.
+    """
+
+    retry = Retry.SAME_INSTANT
+
+
+class SourceDataLostError(SourceError):
+    """What the streamer has to read next is not in the source any more. Nothing was written, nothing was passed over.
+
+    The context has the range that is lost. The message says how to accept the loss.
+    """
+
+    retry = Retry.NEVER
+
+
 class JavaNotFoundError(HudiError):
     """There is no Java 17 or newer for Spark: set JAVA_HOME, put `java` on PATH, or `pip install 'pyhudi[java]'`."""
 

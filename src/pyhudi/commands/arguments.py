@@ -11,13 +11,13 @@ def add_option_argument(parser: argparse.ArgumentParser) -> None:
         "--option",
         action="append",
         default=[],
-        type=_key_and_value,
+        type=key_and_value,
         metavar="KEY=VALUE",
         help="an option; may be repeated",
     )
 
 
-def _key_and_value(text: str) -> tuple[str, str]:
+def key_and_value(text: str) -> tuple[str, str]:
     """An option as `KEY=VALUE`."""
     key, equals, value = text.partition("=")
     if not equals or not key:

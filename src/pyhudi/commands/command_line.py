@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pyhudi.commands.bootstrap import add_bootstrap_command
 from pyhudi.commands.services import add_services_command
+from pyhudi.commands.streamer import add_streamer_command
 from pyhudi.errors import HudiError
 
 REFUSED = 2
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_services_command(commands)
     add_bootstrap_command(commands)
+    add_streamer_command(commands)
     chosen = parser.parse_args(arguments)
     try:
         status: int = chosen.run(chosen)

@@ -25,6 +25,7 @@ from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_sql import SqlOptions
+from pyhudi.config.options_streamer import FolderOptions, SchemaProviderOptions, StreamerOptions
 from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
@@ -81,6 +82,9 @@ SECTIONS = (
     Section("Reads", ReadOptions),
     Section("Streams from tables", StreamSourceOptions),
     Section("Streams into tables", StreamSinkOptions),
+    Section("The streamer", StreamerOptions),
+    Section("The streamer: files", FolderOptions),
+    Section("The streamer: schemas", SchemaProviderOptions),
     Section("SQL", SqlOptions),
 )
 

@@ -170,7 +170,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "streaming and the streamer",
-        "the streamer (HoodieStreamer) is not built yet, and Structured Streaming does not use these",
+        "the streamer refuses those of its own that it does not know, and other writes do not use these",
         """streamer. deltastreamer. datasource.write.streaming.
         internal.spark.streaming.batch.id write.rolling.metadata.
         write.track.event.time.watermark payload.event.time.field""",

@@ -6,7 +6,7 @@ import functools
 import itertools
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,14 +91,16 @@ def write(
     environment: Environment = SYSTEM,
     mergers: Sequence[Merger] = (),
     overwrite: bool = False,
+    known: Collection[str] = (),
 ) -> WriteResult:
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 
     `rows` of a kind that the engine accepts, `ComputedChanges`, `RowsOfTable`, or `OwnRows`.
     How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
     which the table's own is found, besides those that the options name. A batch whose id (`hoodie.write.batch.id`) is
-    that of a completed write is not written again: the result is that of the completed write. Raises
-    `UnsupportedFeatureError` for a second writer on a store that allows only one (`transaction/presence.py`).
+    that of a completed write is not written again: the result is that of the completed write. `known`: instant times
+    of writes that are known to be of other batches. Raises `UnsupportedFeatureError` for a second writer on a store
+    that allows only one (`transaction/presence.py`).
     """
     retries = config.concurrency.conflict_retries
     if retries and isinstance(rows, pa.RecordBatchReader):
@@ -112,7 +114,7 @@ def write(
     with only_writer_if_needed(table, settings.heartbeat, environment) as environment, naming(storage):
         for attempt in itertools.count(1):
             table = _recovered(table, config, environment)
-            if (done := _already_done(table, config)) is not None:
+            if (done := _already_done(table, config, known)) is not None:
                 return done
             given = rows.rows() if isinstance(rows, RowsOfTable) else rows
             job = _prepared(given, table, config, options, engine, environment, mergers, overwrite=overwrite)
@@ -128,7 +130,7 @@ def write(
                 conflict = _conflict_of(error, rows, job)
                 if conflict is None:
                     raise
-                if (done := _already_done(table.reload(), config)) is not None:
+                if (done := _already_done(table.reload(), config, known)) is not None:
                     return done
                 if attempt > retries:
                     raise conflict from (None if conflict is error else error)
@@ -168,11 +170,11 @@ def _pause_seconds(attempt: int, environment: Environment) -> float:
     return longest * (0.5 + chance / 2)
 
 
-def _already_done(table: TableState, config: WriteConfig) -> WriteResult | None:
+def _already_done(table: TableState, config: WriteConfig, known: Collection[str]) -> WriteResult | None:
     """The result of the completed write of the same batch, if there is one."""
     if config.what.batch_id is None:
         return None
-    found = find_batch(table, config.what.batch_id)
+    found = find_batch(table, config.what.batch_id, known=known)
     if found is None:
         return None
     instant, metadata = found

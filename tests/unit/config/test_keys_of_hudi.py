@@ -58,7 +58,6 @@ ROOMS_OF_WHAT_IS_NOT_BUILT = {
     "metrics": "metrics",
     "callbacks": "callbacks",
     "error tables": "error_table",
-    "streaming and the streamer": "streamer",
     "the lock of the Hive metastore": "transaction/locks/hive_metastore",
 }
 """What options are said to wait for, and the room or module of `pyhudi` in which it will stand."""
@@ -76,7 +75,7 @@ def test_what_is_said_to_be_not_built_has_no_room() -> None:
 def test_what_options_wait_for_is_on_the_page_of_limitations() -> None:
     page = (Path(__file__).parents[3] / "docs" / "limitations.md").read_text(encoding="utf-8")
     missing = page.partition("## Not there yet")[2].partition("\n## ")[0]
-    words = ("service manager", "catalogs", "metrics", "callbacks", "error tables", "Streamer", "Hive metastore")
+    words = ("service manager", "catalogs", "metrics", "callbacks", "error tables", "Hive metastore")
     assert [word for word in words if word not in missing] == []
 
 

@@ -1,0 +1,99 @@
+"""The options of the streamer, under the names of JVM Hudi's HoodieStreamer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.config.option import option
+from pyhudi.config.parsers import any_text, boolean, text
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """The name of an option in releases of JVM Hudi before 0.14."""
+    return (f"hoodie.deltastreamer.{name}",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamerOptions:
+    """What the streamer does with its batches; docs/ingestion.md describes it."""
+
+    skips_checkpoint: bool = option(
+        "hoodie.streamer.checkpoint.force.skip",
+        aliases=_names("checkpoint.force.skip"),
+        parse=boolean(),
+        default=False,
+        doc="The streamer: whether its commits keep no checkpoint, as for filling in what was missed. The next run goes"
+        " on from where the runs before this one had come to.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderOptions:
+    """The files that the sources of the streamer read."""
+
+    root: str | None = option(
+        "hoodie.streamer.source.dfs.root",
+        aliases=_names("source.dfs.root"),
+        parse=text("a folder: a path, or a URI of an object store"),
+        default=None,
+        doc="The streamer: the folder whose files are read, with all folders below it. Names that begin with `.` or `_`"
+        " are left out.",
+    )
+    csv_separator: str = option(
+        "hoodie.streamer.csv.sep",
+        aliases=_names("csv.sep"),
+        parse=text("one character"),
+        default=",",
+        doc="The streamer: what separates the values of a CSV file.",
+    )
+    csv_header: bool = option(
+        "hoodie.streamer.csv.header",
+        aliases=_names("csv.header"),
+        parse=boolean(),
+        default=False,
+        doc="The streamer: whether the first line of a CSV file names its columns. Otherwise they are those of the"
+        " schema provider or of the table, in their order, or else `_c0`, `_c1` and so on.",
+    )
+    csv_quote: str = option(
+        "hoodie.streamer.csv.quote",
+        aliases=_names("csv.quote"),
+        parse=text("one character"),
+        default='"',
+        doc="The streamer: what stands around a value of a CSV file that has a separator in it.",
+    )
+    csv_null: str = option(
+        "hoodie.streamer.csv.nullvalue",
+        aliases=_names("csv.nullvalue"),
+        parse=any_text(),
+        default="",
+        doc="The streamer: the text of a CSV file that means null.",
+    )
+    csv_infers: bool = option(
+        "hoodie.streamer.csv.inferschema",
+        aliases=_names("csv.inferschema"),
+        parse=boolean(),
+        default=False,
+        doc="The streamer: whether columns of a CSV file that neither the schema provider nor the table knows get the"
+        " types that their values look like. Otherwise they are texts.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaProviderOptions:
+    """Where the columns of the rows come from."""
+
+    source_file: str | None = option(
+        "hoodie.streamer.schemaprovider.source.schema.file",
+        aliases=_names("schemaprovider.source.schema.file"),
+        parse=text("the path or URI of an Avro schema"),
+        default=None,
+        doc="The streamer, with FilebasedSchemaProvider: the file with the Avro schema of what the source has.",
+    )
+    target_file: str | None = option(
+        "hoodie.streamer.schemaprovider.target.schema.file",
+        aliases=_names("schemaprovider.target.schema.file"),
+        parse=text("the path or URI of an Avro schema"),
+        default=None,
+        doc="The streamer, with FilebasedSchemaProvider: the file with the Avro schema of the table; that of the"
+        " source, if it is not given.",
+    )

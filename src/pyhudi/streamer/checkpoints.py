@@ -1,0 +1,154 @@
+"""Checkpoints: how far the streamer has read its source. Commits keep them, and nothing else does.
+
+The keys and their order are those of JVM Hudi's HoodieStreamer, so that either goes on where the other has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format.timeline.instant import Action, Instant
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.archive.history import archived_metadata
+from pyhudi.table.commits import load_commit_summary
+from pyhudi.table.state import TableState
+
+KEY_V1: Final = "deltastreamer.checkpoint.key"
+RESET_KEY_V1: Final = "deltastreamer.checkpoint.reset_key"
+IGNORE_KEY: Final = "deltastreamer.checkpoint.ignore_key"
+KEY_V2: Final = "streamer.checkpoint.key.v2"
+RESET_KEY_V2: Final = "streamer.checkpoint.reset.key.v2"
+_SAYING_WHERE: Final = (KEY_V2, RESET_KEY_V2, KEY_V1, RESET_KEY_V1)
+SOURCE_STATE_KEY: Final = "pyhudi.streamer.source"
+"""The key of what a source of pyhudi remembers beside its checkpoint. JVM Hudi does not read it."""
+_KEPT: Final = frozenset({*_SAYING_WHERE, IGNORE_KEY, SOURCE_STATE_KEY})
+_FIRST: Final = "first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A position of a source. `text`: as JVM Hudi writes it; None at the begin of the source.
+
+    `state`: what the source remembers beside it, as text; None if another writer made the checkpoint.
+    """
+
+    text: str | None = None
+    state: str | None = None
+
+
+BEGIN: Final = Checkpoint()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCommit:
+    """The newest commit with a checkpoint, and of its metadata what is about checkpoints."""
+
+    instant: str
+    kept: Mapping[str, str] = field(repr=False)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Where the source was when the commit was made."""
+        return Checkpoint(
+            text=self.kept.get(self._key_of(KEY_V2, KEY_V1)) or None, state=self.kept.get(SOURCE_STATE_KEY)
+        )
+
+    @property
+    def reset_to(self) -> str | None:
+        """The `checkpoint` that the run of this commit was given."""
+        return self.kept.get(self._key_of(RESET_KEY_V2, RESET_KEY_V1)) or None
+
+    @property
+    def ignored_for(self) -> str | None:
+        """The `ignore_checkpoint` that the run of this commit was given."""
+        return self.kept.get(IGNORE_KEY) or None
+
+    def _key_of(self, second: str, first: str) -> str:
+        """The key of the form that counts: of both forms in one commit it is the second, as in JVM Hudi."""
+        return second if self.kept.get(KEY_V2) or self.kept.get(RESET_KEY_V2) else first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """Where a run begins. `batch_id`: what the batch after this position is called, whoever writes it."""
+
+    checkpoint: Checkpoint
+    batch_id: str
+
+
+_read: WeakKeyDictionary[Storage, dict[Instant, Mapping[str, str]]] = WeakKeyDictionary()
+"""What completed writes say of checkpoints, so that a round of the streamer reads only what is new."""
+
+
+def last_commit(table: TableState) -> LastCommit | None:
+    """The newest completed write with a checkpoint; None if no write has one.
+
+    In a merge-on-read table with delta commits only these count, as in JVM Hudi. Cost: a read for each write that is
+    newer, once per process; the archived timeline where no write of the active one has a checkpoint.
+    """
+    for instant, kept in _metadata(table):
+        if any(kept.get(key) for key in _SAYING_WHERE):
+            return LastCommit(instant=instant.requested_time, kept=kept)
+    return None
+
+
+def _metadata(table: TableState) -> Iterator[tuple[Instant, Mapping[str, str]]]:
+    """What writes say of checkpoints, newest first."""
+    writes = table.timeline.completed_writes
+    only_delta_commits = any(write.action is Action.DELTA_COMMIT for write in writes)
+    known = _read.get(table.storage, {})
+    _read[table.storage] = known = {write: known[write] for write in writes if write in known}
+    for write in reversed(writes):
+        if only_delta_commits and write.action is not Action.DELTA_COMMIT:
+            continue
+        if write not in known:
+            known[write] = _kept_of(load_commit_summary(table.storage, write, table.version).extra)
+        yield write, known[write]
+    for write, metadata in archived_metadata(table.storage, table.version):
+        if not only_delta_commits or write.action is Action.DELTA_COMMIT:
+            yield write, _kept_of(metadata.extra)
+
+
+def _kept_of(extra: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: value for key, value in extra.items() if key in _KEPT}
+
+
+def resumption(last: LastCommit | None, *, checkpoint: str | None, ignore_checkpoint: str | None) -> Resumption:
+    """Where a run begins that is given a checkpoint, or is to ignore that of the table; each counts once.
+
+    Raises `InvalidRequestError` where the last commit says only where its run began.
+    """
+    override = Checkpoint(text=checkpoint)
+    if last is None:
+        return Resumption(checkpoint=override, batch_id=_batch_id(None))
+    batch_id = _batch_id(last.instant)
+    if ignore_checkpoint is not None and ignore_checkpoint != last.ignored_for:
+        return Resumption(checkpoint=override, batch_id=batch_id)
+    if checkpoint is not None and checkpoint != last.reset_to:
+        return Resumption(checkpoint=override, batch_id=batch_id)
+    if last.checkpoint.text is None:
+        raise InvalidRequestError(
+            "the last commit of a streamer keeps no checkpoint to go on from: give one as `checkpoint`",
+            instant=last.instant,
+        )
+    return Resumption(checkpoint=last.checkpoint, batch_id=batch_id)
+
+
+def _batch_id(instant: str | None) -> str:
+    """The batch after a commit: of two streamers that go on from one commit, one writes it."""
+    return f"streamer/{_FIRST if instant is None else instant}"
+
+
+def metadata_of(reached: Checkpoint, *, checkpoint: str | None, ignore_checkpoint: str | None) -> dict[str, str]:
+    """What the commit of a batch keeps."""
+    kept = {
+        KEY_V1: reached.text,
+        RESET_KEY_V1: checkpoint,
+        IGNORE_KEY: ignore_checkpoint,
+        SOURCE_STATE_KEY: reached.state,
+    }
+    return {key: value for key, value in kept.items() if value is not None}

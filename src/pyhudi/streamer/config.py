@@ -1,0 +1,57 @@
+"""`StreamerConfig`: the arguments of a streamer, under the names of JVM Hudi's HoodieStreamer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyhudi.api.arguments import HudiOptions
+
+
+@dataclass(frozen=True, slots=True)
+class StreamerConfig:
+    """What a streamer reads, and how it writes. `pyhudi.streamer.run` takes these fields as its arguments.
+
+    Attributes:
+        target_base_path: the table's folder: a path, or a URI of an object store.
+        source_class: the source, by the name of JVM Hudi's class: `ParquetDFSSource`, `ORCDFSSource`,
+            `AvroDFSSource`, `JsonDFSSource` or `CsvDFSSource`.
+        target_table: the name of a new table; the folder's, if not given.
+        table_type: of a new table: "cow" or "mor", or COPY_ON_WRITE or MERGE_ON_READ.
+        op: the operation: UPSERT, INSERT, BULK_INSERT, INSERT_OVERWRITE, INSERT_OVERWRITE_TABLE or DELETE.
+        source_ordering_fields: the columns that say which version of a record is the newest.
+        filter_dupes: with INSERT: drop rows whose keys the table has, and all but one of those with the same key.
+        props: a property file with options.
+        hoodie_conf: options under Hudi's own names, over those of the file; other names go to the source's client.
+        schemaprovider_class: `FilebasedSchemaProvider`, for a file with the Avro schema of the rows.
+        schema: the columns of the rows, in place of a schema provider.
+        source_limit: about how many bytes of files, or how many messages, a batch may have.
+        checkpoint: where to begin, whatever the table says. It counts once: a run with the same value goes on.
+        ignore_checkpoint: a word, for which the source is read from its begin. It counts once, too.
+        allow_commit_on_no_checkpoint_change: commit even where there is nothing new.
+        retry_on_source_failures: whether a source that fails is asked again.
+        retry_interval_seconds: how long to wait before.
+        max_retry_count: how often it is asked again.
+    """
+
+    target_base_path: str | os.PathLike[str]
+    source_class: str = "JsonDFSSource"
+    target_table: str | None = None
+    table_type: str | None = None
+    op: str = "UPSERT"
+    source_ordering_fields: str | Sequence[str] | None = None
+    filter_dupes: bool = False
+    props: str | os.PathLike[str] | None = None
+    hoodie_conf: HudiOptions | None = field(default=None, repr=False)
+    schemaprovider_class: str | None = None
+    schema: pa.Schema | None = None
+    source_limit: int | None = None
+    checkpoint: str | None = None
+    ignore_checkpoint: str | None = None
+    allow_commit_on_no_checkpoint_change: bool = False
+    retry_on_source_failures: bool = False
+    retry_interval_seconds: float = 30
+    max_retry_count: int = 3

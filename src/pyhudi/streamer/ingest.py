@@ -1,0 +1,136 @@
+"""One round of the streamer: what is new in the source becomes one commit, which keeps the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyhudi.config.options_streamer import StreamerOptions
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import SYSTEM, Environment
+from pyhudi.errors import ConfigError, WriteConflictError
+from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.checkpoints import KEY_V1, Checkpoint, Resumption, last_commit, metadata_of, resumption
+from pyhudi.streamer.result import IngestedBatch
+from pyhudi.streamer.settings import Settings
+from pyhudi.streamer.sources.protocol import Pull, Rows, Source
+from pyhudi.table.schema import load_table_schema
+from pyhudi.table.state import TableState, load_table, table_exists
+from pyhudi.write.create import create_for_rows, removed_on_failure
+from pyhudi.write.result import WriteResult
+from pyhudi.write.run import write
+
+_NAME = "hoodie.table.name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingestion:
+    """A streamer that is set up: its settings, its source, and the store of its table."""
+
+    settings: Settings
+    source: Source
+    storage: Storage
+    engine: Engine
+    environment: Environment = SYSTEM
+
+
+def new_ingestion(settings: Settings, source: Source, storage: Storage) -> Ingestion:
+    """A streamer that runs in this process."""
+    return Ingestion(settings=settings, source=source, storage=storage, engine=LocalEngine())
+
+
+def checkpoint_of(ingestion: Ingestion) -> str | None:
+    """The checkpoint that the table keeps. Cost: as `ingest` without anything new, but for the source."""
+    table = load_table(ingestion.storage) if table_exists(ingestion.storage) else None
+    last = None if table is None else last_commit(table)
+    return None if last is None else last.checkpoint.text
+
+
+def ingest(ingestion: Ingestion) -> IngestedBatch | None:
+    """Write what is new in the source, in one commit; None where that is nothing.
+
+    The commit has the checkpoint. So what fails or dies before it advances nothing, and is read again. Of two streamers
+    that go on from one commit one writes, and the other raises `WriteConflictError`.
+
+    Raises what the source and the write raise. Cost: two requests where nothing is new, besides those of the source.
+    """
+    settings, storage = ingestion.settings, ingestion.storage
+    table = load_table(storage) if table_exists(storage) else None
+    last = None if table is None else last_commit(table)
+    begin = resumption(last, checkpoint=settings.checkpoint, ignore_checkpoint=settings.ignore_checkpoint)
+    pull = ingestion.source.pull(begin.checkpoint, limit=settings.source_limit)
+    if pull is None and not settings.commits_without_change:
+        return None
+    stored = None if table is None else load_table_schema(table)
+    rows = _rows(pull, settings.schema, None if stored is None else stored.arrow)
+    if rows is None:
+        return None
+    reached = begin.checkpoint if pull is None else pull.reached
+    write_done = _written(ingestion, rows, table, begin, reached)
+    return IngestedBatch(items=0 if pull is None else pull.items, checkpoint=reached.text, write=write_done)
+
+
+def _rows(pull: Pull | None, wanted: pa.Schema | None, stored: pa.Schema | None) -> Rows | None:
+    """The rows of a batch; None where there are none, and nothing says which columns they would have.
+
+    Without columns there can be no table, and so no commit: what was read without a row is read again.
+    """
+    rows = (pa.schema([]).empty_table()) if pull is None or not pull.items else pull.read(wanted, stored)
+    if rows.schema.names:
+        return rows
+    known = wanted if wanted is not None else stored
+    return None if known is None else known.empty_table()
+
+
+def _written(
+    ingestion: Ingestion, rows: Rows, table: TableState | None, begin: Resumption, reached: Checkpoint
+) -> WriteResult:
+    settings, storage = ingestion.settings, ingestion.storage
+    options = dict(settings.options)
+    if table is None:
+        options.setdefault(_NAME, settings.path.rstrip("/").rpartition("/")[2])
+    config = WriteConfig.from_options(options)
+    skips = settings.group(StreamerOptions).skips_checkpoint
+    if not skips:
+        kept = metadata_of(reached, checkpoint=settings.checkpoint, ignore_checkpoint=settings.ignore_checkpoint)
+        config = _with_checkpoint(config, kept, begin.batch_id)
+    created = table is None and create_for_rows(rows, storage, config, options, ingestion.engine)
+    with removed_on_failure(storage, config, ingestion.environment, created=created):
+        done = write(
+            rows,
+            storage,
+            config=config,
+            options=options,
+            engine=ingestion.engine,
+            environment=ingestion.environment,
+            known=frozenset() if table is None else table.timeline.completed_times,
+        )
+    if not skips:
+        _check_ours(storage, done, reached)
+    return done
+
+
+def _with_checkpoint(config: WriteConfig, kept: Mapping[str, str], batch_id: str) -> WriteConfig:
+    """The write with the checkpoint in its commit, which gives way to another commit of the same batch."""
+    if config.what.batch_id is not None:
+        raise ConfigError("the streamer numbers its batches", batch_id=config.what.batch_id)
+    return replace(
+        config,
+        what=replace(config.what, batch_id=batch_id),
+        extra_metadata=(*config.extra_metadata, *kept.items()),
+    )
+
+
+def _check_ours(storage: Storage, done: WriteResult, reached: Checkpoint) -> None:
+    """Raise `WriteConflictError` if the commit of this batch is that of another streamer. Cost: one read."""
+    last = last_commit(load_table(storage))
+    if last is not None and last.instant == done.instant and last.checkpoint.text != reached.text:
+        raise WriteConflictError(
+            "another streamer writes to this table, and was faster: nothing of this batch was written; run again",
+            instant=done.instant,
+            checkpoint=last.kept.get(KEY_V1),
+        )

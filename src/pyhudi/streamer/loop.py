@@ -1,0 +1,63 @@
+"""The loop of the streamer: rounds of the streamer, and what happens when one fails."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from pyhudi.errors import Retry, SourceError
+from pyhudi.storage.open import open_storage
+from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.ingest import Ingestion, checkpoint_of, ingest, new_ingestion
+from pyhudi.streamer.result import IngestedBatch, StreamerResult
+from pyhudi.streamer.settings import settings_of
+from pyhudi.streamer.sources.open import open_source
+
+_log = logging.getLogger("pyhudi")
+
+
+def run(target_base_path: str | os.PathLike[str], **arguments: Any) -> StreamerResult:
+    """Write what is new in a source into a table, in one commit, which keeps how far the source was read.
+
+    The names are those of JVM Hudi's HoodieStreamer, and so are the checkpoints: either goes on where the other has
+    stopped. The table is made by the first batch. docs/ingestion.md describes sources and options.
+
+    Args:
+        target_base_path: the table's folder: a path, or a URI of an object store.
+        arguments: the other fields of `StreamerConfig`.
+
+    Returns:
+        What was committed.
+
+    Raises:
+        ConfigError: an argument or an option is not legal.
+        UnsupportedFeatureError: a source, an option or an argument that is not built.
+        SourceError: the source does not answer, or has something that cannot be read.
+        WriteConflictError: another streamer writes to the table, and was faster.
+        HudiError: as a write, see `HudiTable`.
+
+    After an error nothing of the batch is in the table, and the next run reads it again. Cost: that of a listing of the
+    source and two requests where nothing is new; otherwise that of a write, and a read of what is new.
+    """
+    config = StreamerConfig(target_base_path, **arguments)
+    settings = settings_of(config)
+    ingestion = new_ingestion(settings, open_source(settings), open_storage(settings.path, settings.options))
+    batch = with_retries(ingestion, config)
+    if batch is None:
+        return StreamerResult(checkpoint=checkpoint_of(ingestion))
+    return StreamerResult().after(batch)
+
+
+def with_retries(ingestion: Ingestion, config: StreamerConfig) -> IngestedBatch | None:
+    """One round, which is repeated after a failure of the source that may pass, as often as the arguments say."""
+    retries = config.max_retry_count if config.retry_on_source_failures else 0
+    for attempt in range(retries):
+        try:
+            return ingest(ingestion)
+        except SourceError as error:
+            if error.retry is Retry.NEVER:
+                raise
+            _log.warning("the source failed, and is asked again (%d of %d): %s", attempt + 1, retries, error)
+        ingestion.environment.clock.sleep(config.retry_interval_seconds)
+    return ingest(ingestion)

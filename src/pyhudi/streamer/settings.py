@@ -1,0 +1,149 @@
+"""The settings of one streamer: its arguments, property files and options, checked against each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from pyhudi.api.arguments import HudiOptions, joined, known_options, table_type_of
+from pyhudi.config.location import table_path
+from pyhudi.config.option import text_of
+from pyhudi.config.registry import OPTIONS
+from pyhudi.errors import ConfigError, NotFoundError, UnsupportedFeatureError
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
+from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.open import open_storage
+from pyhudi.storage.options import select_storage_options
+from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.schemas import group_of, provided_schema
+
+OPERATION: Final = "hoodie.datasource.write.operation"
+_OPERATIONS: Final = (
+    WriteOperation.UPSERT,
+    WriteOperation.INSERT,
+    WriteOperation.BULK_INSERT,
+    WriteOperation.INSERT_OVERWRITE,
+    WriteOperation.INSERT_OVERWRITE_TABLE,
+    WriteOperation.DELETE,
+)
+_BATCH_ID: Final = "hoodie.write.batch.id"
+T = TypeVar("T")
+_OWN: Final = ("hoodie.streamer.", "hoodie.deltastreamer.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One streamer: its table, its source, and how a batch is written.
+
+    `options` are those of the write, the source and the stores; `client` those of the source's client, such as
+    `bootstrap.servers`. Both may hold credentials.
+    """
+
+    path: str
+    source_class: str
+    options: Mapping[str, str] = field(repr=False)
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    source_limit: int | None = None
+    checkpoint: str | None = None
+    ignore_checkpoint: str | None = None
+    commits_without_change: bool = False
+    schema: pa.Schema | None = None
+
+    def group(self, kind: type[T]) -> T:
+        """Options of one kind."""
+        return group_of(kind, self.options)
+
+
+def settings_of(config: StreamerConfig) -> Settings:
+    """What the arguments of a streamer describe. Options that are given count over those of the property file.
+
+    Raises `ConfigError` and `UnsupportedFeatureError`; nothing is written. Cost: a read of the files that are named.
+    """
+    given: dict[str, Any] = {**_properties(config.props, config.hoodie_conf), **(config.hoodie_conf or {})}
+    named = {name: value for name, value in given.items() if _is_ours(name)}
+    client = {name: text_of(value) for name, value in given.items() if not _is_ours(name) and value is not None}
+    options = known_options(named, call="streamer.run")
+    _check(config, options)
+    operation = _operation(config.op, options)
+    ordering, table_type = config.source_ordering_fields, config.table_type
+    described = {
+        OPERATION: operation.value,
+        "hoodie.table.name": config.target_table,
+        "hoodie.datasource.write.table.type": None if table_type is None else table_type_of(table_type),
+        "hoodie.table.ordering.fields": joined(ordering, "source_ordering_fields"),
+        **(_without_duplicates(operation) if config.filter_dupes else {}),
+    }
+    return Settings(
+        path=table_path(config.target_base_path, options),
+        source_class=config.source_class,
+        options={**options, **{name: value for name, value in described.items() if value is not None}},
+        client=client,
+        source_limit=config.source_limit,
+        checkpoint=config.checkpoint,
+        ignore_checkpoint=config.ignore_checkpoint,
+        commits_without_change=config.allow_commit_on_no_checkpoint_change,
+        schema=provided_schema(config.schemaprovider_class, config.schema, options),
+    )
+
+
+def _properties(path: str | os.PathLike[str] | None, hoodie_conf: HudiOptions | None) -> dict[str, str]:
+    """The values of a property file, whose store may need options of `hoodie_conf`."""
+    if path is None:
+        return {}
+    folder, _, name = os.fspath(path).rpartition("/")
+    of_store = select_storage_options({name: text_of(value) for name, value in (hoodie_conf or {}).items()})
+    storage = open_storage(folder or ("/" if os.fspath(path).startswith("/") else "."), of_store)
+    try:
+        found = parse_properties(read_at_most(storage, name, PROPERTIES_BYTES_MAX), path=os.fspath(path))
+    except NotFoundError as error:
+        raise ConfigError("there is no such property file", props=os.fspath(path)) from error
+    if "include" in found:
+        raise UnsupportedFeatureError(
+            "include in a property file is not built: put its lines into the file", props=path
+        )
+    return found
+
+
+def _is_ours(name: str) -> bool:
+    """Whether an option is one of a table, of a store, or of commit metadata; others go to the source's client."""
+    return name.lower().startswith(("hoodie.", "_")) or bool(select_storage_options({name: ""}))
+
+
+def _check(config: StreamerConfig, options: Mapping[str, str]) -> None:
+    if _BATCH_ID in options:
+        raise ConfigError(f"the streamer numbers its batches: leave {_BATCH_ID} out", option=_BATCH_ID)
+    limit = config.source_limit
+    if limit is not None and (isinstance(limit, bool) or limit < 1):
+        raise ConfigError("source_limit must be a number of bytes or messages from 1 on", given=limit)
+    if config.max_retry_count < 0 or config.retry_interval_seconds < 0:
+        raise ConfigError("max_retry_count and retry_interval_seconds cannot be below 0")
+    for name in options:
+        if name.startswith(_OWN) and name not in OPTIONS:
+            raise UnsupportedFeatureError(
+                f"{name} is not built: docs/ingestion.md lists what the streamer can do", option=name
+            )
+
+
+def _operation(op: str, options: Mapping[str, str]) -> WriteOperation:
+    found = next((one for one in _OPERATIONS if one.value == str(op).lower()), None)
+    if found is None:
+        raise ConfigError("unknown operation", op=op, known=[one.value.upper() for one in _OPERATIONS])
+    named = options.get(OPERATION)
+    if named is not None and named.lower() != found.value:
+        raise ConfigError(f"op says {found.value} and {OPERATION} says {named}: leave the option out")
+    return found
+
+
+def _without_duplicates(operation: WriteOperation) -> dict[str, str]:
+    """The options by which an insert drops rows whose keys the table has, and all but one of each key in a batch."""
+    if operation is not WriteOperation.INSERT:
+        raise ConfigError(
+            "filter_dupes drops rows whose keys the table has, which an upsert would write: use op=INSERT with it",
+            op=operation.value.upper(),
+        )
+    return {"hoodie.datasource.insert.dup.policy": "drop", "hoodie.combine.before.insert": "true"}

@@ -1,0 +1,1 @@
+"""Sources of the streamer: what is new in them since a checkpoint, and its rows as Arrow."""

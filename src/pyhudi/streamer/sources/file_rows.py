@@ -1,0 +1,190 @@
+"""The rows of files: Parquet, ORC and Avro with the columns that they say; JSON lines and CSV with those of others."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.orc as pa_orc
+import pyarrow.parquet as pq
+
+from pyhudi.config.options_streamer import FolderOptions
+from pyhudi.errors import HudiError, SchemaMismatchError, SourceError
+from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
+from pyhudi.format.schema.evolution import Missing, align, write_schema
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.streamer.sources.json_rows import JsonRowError, joined, lines_of, rows_of_json_lines
+from pyhudi.streamer.sources.protocol import Rows
+
+_BATCH_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read. `wanted` and `stored`: as of `Pull.read`."""
+
+    storage: Storage
+    options: FolderOptions
+    wanted: pa.Schema | None
+    stored: pa.Schema | None
+
+
+def rows_of_files(kind: str, files: Sequence[FileInfo], reading: Reading) -> Rows:
+    """The rows of files of one kind, in the order of the files.
+
+    Files that say their columns are read a piece at a time; JSON and CSV without a schema provider as a whole, as the
+    last row may have another column. Raises `SourceError`, naming the file, for one that cannot be read, and
+    `SchemaMismatchError` where files do not fit together. Cost: a read of each file, and before of their footers.
+    """
+    if kind in _TYPED:
+        return _typed_rows(_TYPED[kind], files, reading)
+    read = _UNTYPED[kind]
+    if reading.wanted is not None:
+        pieces = (piece for file in files for piece in _guarded(file, read, reading))
+        return _reader(reading.wanted, pieces)
+    return joined([piece for file in files for piece in _guarded(file, read, reading)], None)
+
+
+def _typed_rows(kind: _TypedFormat, files: Sequence[FileInfo], reading: Reading) -> Rows:
+    schema = reading.wanted
+    if schema is None:
+        for file in files:
+            (found,) = _guarded(file, lambda storage, path, _: iter((kind.schema(storage, path),)), reading)
+            try:
+                schema = write_schema(schema, found, missing=Missing.NULL)
+            except HudiError as error:
+                raise SchemaMismatchError(error.message, **{**error.context, "file": file.path}) from error
+    assert schema is not None
+
+    def read(storage: Storage, path: str, _: Reading) -> Iterator[pa.RecordBatch]:
+        return kind.batches(storage, path)
+
+    return _reader(schema, (batch for file in files for batch in _guarded(file, read, reading)))
+
+
+def _reader(schema: pa.Schema, pieces: Iterator[Any]) -> pa.RecordBatchReader:
+    batches = (
+        batch
+        for piece in pieces
+        for batch in align(
+            piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece]), schema
+        ).to_batches()
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _guarded(file: FileInfo, read: Callable[[Storage, str, Reading], Iterator[Any]], reading: Reading) -> Iterator[Any]:
+    """What is read of a file; whatever goes wrong names it."""
+    try:
+        yield from read(reading.storage, file.path, reading)
+    except (pa.ArrowException, JsonRowError, ValueError, OSError, EOFError) as error:
+        raise SourceError(
+            f"a file of the source cannot be read: {error}; repair it, or move it out of the folder",
+            path=f"{reading.storage.uri}/{file.path}",
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _TypedFormat:
+    """A format whose files say their columns."""
+
+    schema: Callable[[Storage, str], pa.Schema]
+    batches: Callable[[Storage, str], Iterator[pa.RecordBatch]]
+
+
+def _parquet_schema(storage: Storage, path: str) -> pa.Schema:
+    with closing(storage.open_input(path)) as source:
+        return normalise(pq.read_schema(source))
+
+
+def _parquet_batches(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+    with closing(storage.open_input(path)) as source, pq.ParquetFile(source) as file:
+        yield from file.iter_batches(_BATCH_ROWS)
+
+
+def _orc_schema(storage: Storage, path: str) -> pa.Schema:
+    with closing(storage.open_input(path)) as source:
+        return normalise(pa_orc.ORCFile(source).schema)
+
+
+def _orc_batches(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+    with closing(storage.open_input(path)) as source:
+        file = pa_orc.ORCFile(source)
+        for number in range(file.nstripes):
+            yield file.read_stripe(number)
+
+
+def _avro_schema(storage: Storage, path: str) -> pa.Schema:
+    with closing(storage.open_input(path)) as source:
+        return _avro_columns(fastavro.reader(source), path)
+
+
+def _avro_columns(reader: Any, path: str) -> pa.Schema:
+    return avro_to_arrow(json.dumps(reader.writer_schema), source=path)
+
+
+def _avro_batches(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+    with closing(storage.open_input(path)) as source:
+        reader = fastavro.reader(source)
+        schema = _avro_columns(reader, path)
+        while records := list(itertools.islice(reader, _BATCH_ROWS)):
+            yield pa.RecordBatch.from_pylist(records, schema)
+
+
+def _json_tables(storage: Storage, path: str, reading: Reading) -> Iterator[pa.Table]:
+    with closing(storage.open_input(path)) as source:
+        for lines in lines_of(source):
+            yield rows_of_json_lines(lines, reading.wanted, reading.stored)
+
+
+def _csv_tables(storage: Storage, path: str, reading: Reading) -> Iterator[pa.Table]:
+    options, known = reading.options, reading.wanted if reading.wanted is not None else reading.stored
+    parse = pa_csv.ParseOptions(delimiter=options.csv_separator, quote_char=options.csv_quote, newlines_in_values=True)
+    with closing(storage.open_input(path)) as source:
+        names = _csv_names(source, parse, has_header=options.csv_header, known=known)
+    types: Mapping[str, pa.DataType] = {} if known is None else {field.name: field.type for field in known}
+    texts = {} if options.csv_infers else {name: pa.string() for name in names if name not in types}
+    with closing(storage.open_input(path)) as source:
+        yield pa_csv.read_csv(
+            source,
+            read_options=pa_csv.ReadOptions(column_names=names, skip_rows=1 if options.csv_header else 0),
+            parse_options=parse,
+            convert_options=pa_csv.ConvertOptions(
+                column_types={**{name: types[name] for name in names if name in types}, **texts},
+                null_values=[options.csv_null],
+                strings_can_be_null=True,
+            ),
+        )
+
+
+def _csv_names(source: Any, parse: pa_csv.ParseOptions, *, has_header: bool, known: pa.Schema | None) -> list[str]:
+    """The columns of a CSV file."""
+    read = pa_csv.ReadOptions(autogenerate_column_names=not has_header, block_size=1 << 20)
+    with pa_csv.open_csv(source, read_options=read, parse_options=parse) as reader:
+        found = reader.schema.names
+    if has_header:
+        return list(found)
+    if known is None:
+        return [f"_c{number}" for number in range(len(found))]
+    if len(known.names) != len(found):
+        raise ValueError(f"it has {len(found)} columns, and the schema has {len(known.names)}")
+    return list(known.names)
+
+
+_TYPED: Final = {
+    "parquet": _TypedFormat(_parquet_schema, _parquet_batches),
+    "orc": _TypedFormat(_orc_schema, _orc_batches),
+    "avro": _TypedFormat(_avro_schema, _avro_batches),
+}
+_UNTYPED: Final[Mapping[str, Callable[[Storage, str, Reading], Iterator[pa.Table]]]] = {
+    "json": _json_tables,
+    "csv": _csv_tables,
+}
+KINDS: Final = (*_TYPED, *_UNTYPED)

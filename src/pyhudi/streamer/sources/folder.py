@@ -1,0 +1,94 @@
+"""Files in a folder: which ones are new.
+
+JVM Hudi remembers the time of the newest file that it has read, so it loses a file that appears later with that time or
+an earlier one: files of one millisecond, a slow upload, a file that was moved into the folder. The checkpoint here is
+JVM Hudi's, and beside it the commit keeps the names of the files that were read in the last minutes before it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyhudi.errors import ConfigError
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.streamer.checkpoints import Checkpoint
+
+LATE_MS: Final = 600_000
+"""A file that appears later than a file so much newer is not looked for."""
+NAMES_MAX: Final = 1_000
+"""So many names are kept in a commit; more only where more files have the time of the newest one."""
+_HIDDEN: Final = (".", "_")
+_log = logging.getLogger("pyhudi")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFiles:
+    """What has been read: everything before `since_ms`, and from there on these files, with their times."""
+
+    since_ms: int | None
+    files: frozenset[tuple[str, int]] = frozenset()
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> ReadFiles:
+        """What a checkpoint says. Raises `ConfigError` for one that is none of files."""
+        if checkpoint.text is None:
+            return cls(since_ms=None)
+        try:
+            newest_ms = int(checkpoint.text)
+        except ValueError as error:
+            raise ConfigError(
+                "the checkpoint of a source of files is a time in milliseconds", checkpoint=checkpoint.text
+            ) from error
+        if checkpoint.state is not None:
+            state: dict[str, Any] = json.loads(checkpoint.state)
+            if state.get("newest") == newest_ms:
+                return cls(since_ms=state["since"], files=frozenset((name, time) for name, time in state["files"]))
+        return cls(since_ms=newest_ms + 1)  # of JVM Hudi, or given by the user
+
+    def has(self, file: FileInfo) -> bool:
+        """Whether the file has been read."""
+        if self.since_ms is None:
+            return False
+        return file.modified_ms < self.since_ms or (file.path, file.modified_ms) in self.files
+
+    def after(self, files: Sequence[FileInfo]) -> Checkpoint:
+        """The checkpoint when these have been read, too."""
+        read = {*self.files, *((file.path, file.modified_ms) for file in files)}
+        newest_ms = max(time for _, time in read)
+        since_ms = max(newest_ms - LATE_MS, self.since_ms if self.since_ms is not None else newest_ms - LATE_MS)
+        times = sorted((time for _, time in read if time >= since_ms), reverse=True)
+        if len(times) > NAMES_MAX:
+            since_ms = min(times[NAMES_MAX] + 1, newest_ms)
+        kept = sorted((name, time) for name, time in read if time >= since_ms)
+        state = json.dumps({"newest": newest_ms, "since": since_ms, "files": kept}, separators=(",", ":"))
+        return Checkpoint(text=str(newest_ms), state=state)
+
+
+def new_files(storage: Storage, read: ReadFiles, limit_bytes: int | None) -> list[FileInfo]:
+    """The files that have not been read, oldest first and by name, as many as the limit takes, and at least one.
+
+    Empty files are left out. Cost: a listing of all folders.
+    """
+    found = storage.list_recursive("")
+    if not found and read.since_ms is None:
+        _log.warning("there are no files in %s yet: check hoodie.streamer.source.dfs.root", storage.uri)
+    new = [file for file in found if file.size and not _is_hidden(file.path) and not read.has(file)]
+    new.sort(key=lambda file: (file.modified_ms, file.path))
+    if limit_bytes is None:
+        return new
+    chosen: list[FileInfo] = []
+    total = 0
+    for file in new:
+        total += file.size
+        if chosen and total > limit_bytes:
+            break
+        chosen.append(file)
+    return chosen
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(_HIDDEN) for part in path.split("/"))

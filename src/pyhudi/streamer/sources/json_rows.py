@@ -1,0 +1,244 @@
+"""JSON objects as Arrow, many at a time.
+
+Columns that nothing says a type of get that of their values. A text stays a text: Arrow would take one that looks like
+a time for a time, and the next batch would not fit.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from pyhudi.errors import SchemaMismatchError, UnsupportedFeatureError
+
+_PIECE_BYTES: Final = 64 * 1024 * 1024
+_ROW: Final = re.compile(r"in row (\d+)$")
+
+
+class JsonRowError(Exception):
+    """A text that is no JSON object of these columns. `row` counts from 0, and is None where it is not known."""
+
+    def __init__(self, row: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.reason = reason
+
+
+def rows_of_json(values: pa.BinaryArray, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
+    """The object in each of these texts, of which none may be null.
+
+    `wanted`: the columns; None for those that the objects have. `stored`: the types of columns that the table has.
+    Raises `JsonRowError` for the first text that is no object, and `SchemaMismatchError` where two texts do not fit.
+    """
+    _check_objects(values)
+    tables = []
+    for start, stop in _pieces(values):
+        piece = values.slice(start, stop - start)
+        try:
+            tables.append(rows_of_json_lines(_joined(piece), wanted, stored))
+        except JsonRowError as error:
+            raise _first_bad_row(piece, wanted, start, error) from error
+        if tables[-1].num_rows != len(piece):  # two objects in one text
+            raise _first_bad_row(piece, wanted, start, JsonRowError(None, "it is not one JSON object"))
+    return joined(tables, wanted)
+
+
+def rows_of_json_lines(data: pa.Buffer | bytes, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
+    """The object in each line of a text, below 2 GiB. Arguments and errors as of `rows_of_json`."""
+    if wanted is not None:
+        _check_readable(wanted)
+        return _parsed(data, wanted, only=True).select(wanted.names)
+    if stored is not None:
+        try:
+            return _inferred(data, pa.schema([field for field in stored if _is_readable(field.type)]))
+        except JsonRowError:
+            pass  # a value that the column's type does not take: the types of the batch decide, and the write checks
+    return _inferred(data, pa.schema([]))
+
+
+def _check_readable(wanted: pa.Schema) -> None:
+    for field in wanted:
+        if not _is_readable(field.type):
+            raise UnsupportedFeatureError(
+                f"column {field.name!r} is or has a map, which the streamer does not read from JSON",
+                column=field.name,
+                type=str(field.type),
+            )
+
+
+def _is_readable(data_type: pa.DataType) -> bool:
+    if pa.types.is_map(data_type):
+        return False
+    return all(_is_readable(data_type.field(number).type) for number in range(data_type.num_fields))
+
+
+def joined(tables: list[pa.Table], wanted: pa.Schema | None) -> pa.Table:
+    """Tables with one set of columns. Raises `SchemaMismatchError` where a column has two types that do not fit."""
+    if not tables:
+        return (wanted or pa.schema([])).empty_table()
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise SchemaMismatchError(
+            f"a column has values of several types, which do not fit together: {error}"
+        ) from error
+
+
+def _inferred(data: pa.Buffer | bytes, types: pa.Schema) -> pa.Table:
+    found = _parsed(data, types, only=False)
+    texts = [
+        pa.field(field.name, _without_times(field.type))
+        for field in found.schema
+        if field.name not in types.names and _without_times(field.type) != field.type
+    ]
+    if texts:
+        found = _parsed(data, pa.schema([*types, *texts]), only=False)
+    return _without_untyped(found)
+
+
+def _parsed(data: pa.Buffer | bytes, types: pa.Schema, *, only: bool) -> pa.Table:
+    size = len(data) if isinstance(data, bytes) else data.size
+    if not size:
+        return types.empty_table()
+    try:
+        return pa_json.read_json(
+            pa.BufferReader(data),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=size + 1),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=types,
+                newlines_in_values=True,
+                unexpected_field_behavior="ignore" if only else "infer",
+            ),
+        )
+    except (pa.ArrowException, ValueError) as error:
+        raise JsonRowError(None, str(error)) from error
+
+
+def _without_times(data_type: pa.DataType) -> pa.DataType:
+    """The type with text in place of times."""
+    if pa.types.is_timestamp(data_type) or pa.types.is_date(data_type) or pa.types.is_time(data_type):
+        return pa.string()
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_without_times(field.type)) for field in data_type.fields])
+    if pa.types.is_list(data_type):
+        return pa.list_(_without_times(data_type.value_type))
+    return data_type
+
+
+def _without_untyped(table: pa.Table) -> pa.Table:
+    """The table without columns of which no value says the type: they come when a batch has one."""
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kept = _typed(column.type)
+        if kept is not None:
+            columns[name] = column if kept == column.type else _narrowed(column, kept)
+    if not columns:
+        raise JsonRowError(0, "no field of any row has a value, so nothing says what columns there are")
+    return pa.table(columns)
+
+
+def _typed(data_type: pa.DataType) -> pa.DataType | None:
+    """The part of a type whose types are known; None where that is nothing."""
+    if pa.types.is_null(data_type):
+        return None
+    if pa.types.is_list(data_type):
+        kept = _typed(data_type.value_type)
+        return None if kept is None else pa.list_(kept)
+    if pa.types.is_struct(data_type):
+        fields = [(field, _typed(field.type)) for field in data_type.fields]
+        known = [field.with_type(kept) for field, kept in fields if kept is not None]
+        return pa.struct(known) if known else None
+    return data_type
+
+
+def _narrowed(column: pa.ChunkedArray, kept: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([_narrowed_array(chunk, kept) for chunk in column.chunks], kept)
+
+
+def _narrowed_array(array: pa.Array, kept: pa.DataType) -> pa.Array:
+    if array.type == kept:
+        return array
+    valid = array.is_null()
+    if pa.types.is_list(kept):
+        values = _narrowed_array(array.values, kept.value_type)
+        return pa.ListArray.from_arrays(array.offsets, values, mask=valid if array.null_count else None)
+    children = [_narrowed_array(array.field(field.name), field.type) for field in kept.fields]
+    return pa.StructArray.from_arrays(children, fields=list(kept.fields), mask=valid if array.null_count else None)
+
+
+def _check_objects(values: pa.BinaryArray) -> None:
+    """Raise `JsonRowError` for a text that does not begin and end as an object: it would join with its neighbours."""
+    if not len(values):
+        return
+    trimmed = _trimmed(values)
+    is_object = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))
+    if not pc.all(is_object).as_py():
+        raise JsonRowError(pc.index(is_object, False).as_py(), "it is not a JSON object")
+
+
+def _trimmed(values: pa.BinaryArray) -> pa.Array:
+    try:
+        return pc.ascii_trim(values.cast(pa.large_string()), " \t\r\n")
+    except pa.ArrowInvalid:
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                value.decode()
+            except UnicodeDecodeError:
+                raise JsonRowError(row, "it is not UTF-8") from None
+        raise
+
+
+def _pieces(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
+    """Ranges of rows of a bounded number of bytes, or of one row."""
+    start, size = 0, 0
+    for row, length in enumerate(pc.binary_length(values).to_numpy(zero_copy_only=False).tolist()):
+        if size and size + length > _PIECE_BYTES:
+            yield start, row
+            start, size = row, 0
+        size += length + 1
+    if start < len(values):
+        yield start, len(values)
+
+
+def _joined(values: pa.BinaryArray) -> pa.Buffer:
+    one = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+    joined_values: Any = pc.binary_join(one, b"\n")
+    return joined_values[0].as_buffer()
+
+
+def _first_bad_row(values: pa.BinaryArray, wanted: pa.Schema | None, before: int, error: JsonRowError) -> JsonRowError:
+    """The error for the first text that does not parse. One text at a time, as the batch has failed."""
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            if not isinstance(json.loads(value), dict):
+                return JsonRowError(before + row, "it is not a JSON object")
+        except ValueError as cause:
+            return JsonRowError(before + row, f"it is not JSON: {cause}")
+        if wanted is not None:
+            try:
+                _parsed(value, wanted, only=True)
+            except JsonRowError as cause:
+                return JsonRowError(before + row, cause.reason)
+    named = _ROW.search(error.reason)
+    return JsonRowError(None if named is None else before + int(named.group(1)), error.reason)
+
+
+def lines_of(data: io.BufferedIOBase) -> Iterator[bytes]:
+    """The content of a file of lines, in pieces of whole lines."""
+    rest = b""
+    while piece := data.read(_PIECE_BYTES):
+        whole, newline, begun = piece.rpartition(b"\n")
+        if newline:
+            yield rest + whole
+            rest = begun
+        else:
+            rest += piece
+    if rest:
+        yield rest

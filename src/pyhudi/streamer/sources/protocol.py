@@ -1,0 +1,44 @@
+"""`Source`: what the loop of the streamer asks of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from pyhudi.streamer.checkpoints import Checkpoint
+
+Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """What a source has to give after a checkpoint.
+
+    Attributes:
+        reached: the checkpoint of the batch.
+        read: makes the rows; it is given the columns that they must have, None if nothing says that, and those of the
+            table, whose types the values get where nothing else says them. It may be called again.
+        items: how many files or messages; 0 where only the checkpoint moves.
+    """
+
+    reached: Checkpoint
+    read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
+    items: int
+
+
+class Source(Protocol):
+    """A source of rows. It keeps nothing between calls that a commit does not say."""
+
+    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
+        """What comes after a checkpoint; None if that is nothing, and the checkpoint stays what it is.
+
+        `limit`: about how much at most, in bytes for files and in messages for queues; None: all.
+
+        Raises:
+            SourceError: the source does not answer, or has something that cannot be read.
+            SourceDataLostError: what comes next is not there any more.
+        """
+        ...
