@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi.config.option import option
-from pyhudi.config.parsers import any_text, boolean, text
+from pyhudi.config.parsers import any_text, boolean, integer, text
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -96,4 +96,41 @@ class SchemaProviderOptions:
         default=None,
         doc="The streamer, with FilebasedSchemaProvider: the file with the Avro schema of the table; that of the"
         " source, if it is not given.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaOptions:
+    """The topic that the Kafka sources of the streamer read."""
+
+    topic: str | None = option(
+        "hoodie.streamer.source.kafka.topic",
+        aliases=_names("source.kafka.topic"),
+        parse=text("the name of a topic"),
+        default=None,
+        doc="The streamer: the topic that is read.",
+    )
+    max_events: int = option(
+        "hoodie.streamer.kafka.source.maxevents",
+        aliases=_names("kafka.source.maxevents"),
+        parse=integer(minimum=1, unit="messages"),
+        default=5_000_000,
+        doc="The streamer: about how many messages of a topic a batch has, if `source_limit` is not given.",
+    )
+    fails_on_loss: bool = option(
+        "hoodie.streamer.source.kafka.enable.failondataloss",
+        aliases=_names("source.kafka.enable.failondataloss"),
+        parse=boolean(),
+        default=True,
+        doc="The streamer: whether messages that are gone before they were read, and a topic that was made anew, stop"
+        " it. With false it goes on with what is there; only partitions that lost something move. JVM Hudi's default is"
+        " false.",
+    )
+    appends_offsets: bool = option(
+        "hoodie.streamer.source.kafka.append.offsets",
+        aliases=_names("source.kafka.append.offsets"),
+        parse=boolean(),
+        default=False,
+        doc="The streamer: whether rows get the columns `_hoodie_kafka_source_offset`, `_hoodie_kafka_source_partition`"
+        " and `_hoodie_kafka_source_timestamp`.",
     )

@@ -25,7 +25,7 @@ from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_sql import SqlOptions
-from pyhudi.config.options_streamer import FolderOptions, SchemaProviderOptions, StreamerOptions
+from pyhudi.config.options_streamer import FolderOptions, KafkaOptions, SchemaProviderOptions, StreamerOptions
 from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
@@ -84,6 +84,7 @@ SECTIONS = (
     Section("Streams into tables", StreamSinkOptions),
     Section("The streamer", StreamerOptions),
     Section("The streamer: files", FolderOptions),
+    Section("The streamer: Kafka", KafkaOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
     Section("SQL", SqlOptions),
 )

@@ -13,12 +13,12 @@ from pyhudi.api.arguments import HudiOptions
 
 @dataclass(frozen=True, slots=True)
 class StreamerConfig:
-    """What a streamer reads, and how it writes. `pyhudi.streamer.run` takes these fields as its arguments.
+    """What a streamer reads, and how it writes. `run` takes these fields as its arguments.
 
     Attributes:
         target_base_path: the table's folder: a path, or a URI of an object store.
         source_class: the source, by the name of JVM Hudi's class: `ParquetDFSSource`, `ORCDFSSource`,
-            `AvroDFSSource`, `JsonDFSSource` or `CsvDFSSource`.
+            `AvroDFSSource`, `JsonDFSSource`, `CsvDFSSource` or `JsonKafkaSource`.
         target_table: the name of a new table; the folder's, if not given.
         table_type: of a new table: "cow" or "mor", or COPY_ON_WRITE or MERGE_ON_READ.
         op: the operation: UPSERT, INSERT, BULK_INSERT, INSERT_OVERWRITE, INSERT_OVERWRITE_TABLE or DELETE.

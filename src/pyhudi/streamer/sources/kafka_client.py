@@ -1,0 +1,193 @@
+"""Messages of a Kafka topic, by confluent-kafka: the bounds of its partitions, and a range of each as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from pyhudi.environment import SYSTEM
+from pyhudi.errors import ConfigError, SourceDataLostError, SourceError
+from pyhudi.streamer.sources.kafka_offsets import Bounds, Offsets
+
+MESSAGES: Final = pa.schema(
+    [
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("value", pa.binary()),
+    ]
+)
+"""The columns of messages. `timestamp` is in milliseconds since the epoch."""
+_ANSWER_SECONDS: Final = 30
+_SILENCE_SECONDS: Final = 60
+_ASKED_AGAIN: Final = 20
+_PAUSE_SECONDS: Final = 0.5
+_PASSING: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+"""The errors of a topic that was made a moment ago, or whose leader changes."""
+_WAIT_SECONDS: Final = 0.2
+_AT_ONCE: Final = 20_000
+_OF_CONSUMERS: Final = (
+    "group.",
+    "isolation.",
+    "auto.offset.",
+    "enable.auto.",
+    "fetch.",
+    "max.poll.",
+    "session.",
+    "heartbeat.",
+)
+_OF_JAVA: Final = ("key.deserializer", "value.deserializer", "schema.registry.")
+
+
+def client_options(given: Mapping[str, str]) -> dict[str, str]:
+    """What Kafka's client is given. Raises `ConfigError` where there is no address."""
+    if not given.get("bootstrap.servers"):
+        raise ConfigError("a Kafka source needs bootstrap.servers in hoodie_conf")
+    return {name: value for name, value in given.items() if not name.startswith(_OF_JAVA)}
+
+
+def topic_of(options: Mapping[str, str], topic: str) -> tuple[str | None, Bounds]:
+    """The id of a topic, which another one of its name does not have, and what it has. None for a broker without ids.
+
+    The last offset is the one up to which the isolation level of the options lets messages be read. Raises
+    `SourceError` where there is no such topic. Cost: three requests; more while a topic has no leader.
+    """
+    of_admin = {name: value for name, value in options.items() if not name.startswith(_OF_CONSUMERS)}
+    with _failures(topic):
+        admin = AdminClient(of_admin)
+        for _ in range(_ASKED_AGAIN):
+            try:
+                return _asked(admin, options, topic)
+            except KafkaException as error:
+                if error.args[0].code() not in _PASSING:
+                    raise
+            SYSTEM.clock.sleep(_PAUSE_SECONDS)
+        return _asked(admin, options, topic)
+
+
+def _asked(admin: Any, options: Mapping[str, str], topic: str) -> tuple[str | None, Bounds]:
+
+    commits_only = options.get("isolation.level", "read_committed") == "read_committed"
+    level = IsolationLevel.READ_COMMITTED if commits_only else IsolationLevel.READ_UNCOMMITTED
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)[topic].result()
+    partitions = sorted(partition.id for partition in described.partitions)
+
+    def offsets(spec: Any) -> dict[int, int]:
+        wanted = {TopicPartition(topic, partition): spec for partition in partitions}
+        found = admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
+        return {place.partition: future.result().offset for place, future in found.items()}
+
+    # In this order: the first offset grows, too, and is never above the last one of a later moment.
+    earliest = offsets(OffsetSpec.earliest())
+    latest = offsets(OffsetSpec.latest())
+    return _id_of(described), Bounds(topic=topic, earliest=earliest, latest=latest)
+
+
+def _id_of(described: Any) -> str | None:
+    found = getattr(described, "topic_id", None)
+    return None if found is None else str(found)
+
+
+def read_messages(options: Mapping[str, str], topic: str, begin: Offsets, end: Offsets) -> pa.Table:
+    """The messages from `begin` to before `end`, those of a partition in their order.
+
+    There may be fewer than the offsets between: markers of transactions, aborted messages, and what a compaction of the
+    topic removed have offsets, too. Raises `SourceError` where the broker does not answer for a minute.
+    """
+    wanted = {partition: stop for partition, stop in end.items() if begin[partition] < stop}
+    batches: list[pa.RecordBatch] = []
+    if not wanted:
+        return MESSAGES.empty_table()
+    settings = {
+        "isolation.level": "read_committed",
+        "group.id": "pyhudi",
+        **options,
+        "enable.auto.commit": "false",
+        "auto.offset.reset": "error",
+        "enable.partition.eof": "true",
+    }
+    with _failures(topic):
+        consumer = Consumer(settings)
+        try:
+            consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in wanted])
+            batches.extend(_arrow(messages, end) for messages in _until(consumer, topic, wanted))
+        finally:
+            consumer.close()
+    return pa.Table.from_batches(batches, MESSAGES)
+
+
+def _until(consumer: Any, topic: str, wanted: Mapping[int, int]) -> Iterator[Sequence[Any]]:
+    """What the consumer gives, until each partition has come to its end."""
+    left = dict(wanted)
+    silent = 0.0
+    while left:
+        found = consumer.consume(_AT_ONCE, timeout=_WAIT_SECONDS)
+        silent = 0.0 if found else silent + _WAIT_SECONDS
+        if silent >= _SILENCE_SECONDS:
+            raise SourceError(
+                f"the broker sent nothing for {_SILENCE_SECONDS} seconds, with messages left to read",
+                topic=topic,
+                partitions=sorted(left),
+            )
+        messages = [message for message in found if message.error() is None]
+        over = [(message.partition(), message.offset()) for message in _last_of_each(messages)]
+        for message in found:
+            error = message.error()
+            if error is None:
+                continue
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            over.append((message.partition(), message.offset() - 1))
+        yield messages
+        done = [partition for partition, last in over if partition in left and last >= left[partition] - 1]
+        for partition in set(done):
+            del left[partition]
+            consumer.pause([TopicPartition(topic, partition)])
+
+
+def _last_of_each(messages: Sequence[Any]) -> Sequence[Any]:
+    """The last message of each partition."""
+    return list({message.partition(): message for message in messages}.values())
+
+
+def _arrow(messages: Sequence[Any], end: Offsets) -> pa.RecordBatch:
+    """Messages as Arrow, without those from the end on."""
+    partitions = np.array([message.partition() for message in messages], np.int32)
+    offsets = np.array([message.offset() for message in messages], np.int64)
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array(partitions),
+            pa.array(offsets),
+            pa.array([message.timestamp()[1] for message in messages], pa.int64()),
+            pa.array([message.value() for message in messages], pa.binary()),
+        ],
+        schema=MESSAGES,
+    )
+    ends = np.zeros(max(end) + 1, np.int64)
+    ends[list(end)] = list(end.values())
+    return batch.filter(pa.array(offsets < ends[partitions], pa.bool_()))
+
+
+@contextmanager
+def _failures(topic: str) -> Iterator[None]:
+    """Errors of Kafka's client as ours."""
+    try:
+        yield
+    except KafkaException as error:
+        cause = error.args[0]
+        code = cause.code() if isinstance(cause, KafkaError) else None
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise SourceError("there is no such topic", topic=topic) from error
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise SourceDataLostError(
+                f"messages were deleted while they were being read; run again: {cause}", topic=topic
+            ) from error
+        if code == KafkaError._INVALID_ARG:
+            raise ConfigError(f"Kafka's client refuses an option: {cause}", topic=topic) from error
+        raise SourceError(f"Kafka's client failed: {cause}", topic=topic) from error

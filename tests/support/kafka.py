@@ -1,0 +1,175 @@
+"""A real Kafka broker for tests: one process on loopback, in KRaft mode, with a folder of its own.
+
+from tests.support.kafka import broker  # noqa: F401   (in a conftest.py)
+
+def test_something(broker): topic = broker.new_topic(partitions=2)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+START_SECONDS = 120
+_CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A running broker. `servers`: its address."""
+
+    servers: str
+
+    def admin(self) -> Any:
+        """A client that makes and changes topics. It must be kept while it works."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.servers})
+
+    def new_topic(self, *, partitions: int = 1, name: str | None = None, **settings: str) -> str:
+        """A topic that no other test has; settings with `_` for `.`."""
+        from confluent_kafka.admin import NewTopic
+
+        topic = name or f"t{secrets.token_hex(6)}"
+        config = {key.replace("_", "."): value for key, value in settings.items()}
+        admin = self.admin()
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+        return topic
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove a topic, and wait until the broker says so."""
+        admin = self.admin()
+        admin.delete_topics([topic])[topic].result(30)
+        for _ in range(100):
+            if topic not in admin.list_topics(timeout=10).topics:
+                return
+            time.sleep(0.1)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Give a topic more partitions."""
+        from confluent_kafka.admin import NewPartitions
+
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+        time.sleep(0.5)
+
+    def expire(self, topic: str, partition: int, before: int) -> None:
+        """Delete what a partition has before an offset, as its retention would."""
+        from confluent_kafka import TopicPartition
+
+        admin = self.admin()
+        (future,) = admin.delete_records([TopicPartition(topic, partition, before)]).values()
+        future.result(30)
+
+    def send(self, topic: str, values: Iterable[Any], *, partition: int = 0) -> None:
+        """Send messages: bytes and None as they are, other values as JSON."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 0})
+        for value in values:
+            data = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+            producer.produce(topic, data, partition=partition)
+        producer.flush(30)
+
+    def send_in_transactions(self, topic: str, transactions: Iterable[tuple[Iterable[Any], bool]]) -> None:
+        """Send messages in transactions, each of which is committed or aborted."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": secrets.token_hex(6)})
+        producer.init_transactions(30)
+        for values, commits in transactions:
+            producer.begin_transaction()
+            for value in values:
+                producer.produce(topic, json.dumps(value).encode(), partition=0)
+            producer.flush(30)
+            if commits:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for the whole run; skips, with the reason, where there is none."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        pytest.skip("confluent-kafka is not installed")
+    try:
+        jars = _kafka_tool().jars()
+    except RuntimeError as error:
+        pytest.skip(f"no Kafka broker to test against: {error}")
+    with running(jars, tmp_path_factory.mktemp("kafka")) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def running(jars: Path, folder: Path) -> Iterator[Broker]:
+    """Start a broker with its data in a folder, on free ports, and stop it at the end of the block."""
+    port, controller = _free_port(), _free_port()
+    properties = folder / "server.properties"
+    properties.write_text(
+        f"""process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={folder / "data"}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+offsets.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+log.cleaner.backoff.ms=200
+file.delete.delay.ms=100
+"""
+    )
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    format_storage = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(properties)]
+    subprocess.run(format_storage, check=True, capture_output=True, timeout=START_SECONDS)
+    with (folder / "kafka.log").open("wb") as log:
+        process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=subprocess.STDOUT)
+        try:
+            _wait_until_live(process, port, folder / "kafka.log")
+            yield Broker(f"127.0.0.1:{port}")
+        finally:
+            process.kill()  # its data are thrown away
+            process.wait()
+
+
+def _kafka_tool() -> Any:
+    path = Path(__file__).resolve().parents[2] / "tools" / "kafka.py"
+    spec = importlib.util.spec_from_file_location("pyhudi_tools_kafka", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_live(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"Kafka did not start: {log.read_text(errors='replace')[-2000:]}")

@@ -1,0 +1,214 @@
+"""Kafka as a source, with a real broker."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.ingestions import ids_in, ingestion, run_until_idle
+from tests.support.kafka import Broker
+from tests.support.tables import LATER_MS, StepClock, environment, open_table
+
+from pyhudi.errors import ConfigError, SourceDataLostError, SourceError, UnsupportedFeatureError
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.ingest import checkpoint_of, ingest
+from pyhudi.streamer.settings import Settings, settings_of
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+
+pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
+LOSS = {"hoodie.streamer.source.kafka.enable.failOnDataLoss": "false"}
+
+
+def settings(broker: Broker, topic: str, options: dict[str, str] | None = None, **given: Any) -> Settings:
+    """The settings of a streamer of a topic; `op` is INSERT, by which a message that is read twice is there twice."""
+    conf = {
+        "bootstrap.servers": broker.servers,
+        "hoodie.streamer.source.kafka.topic": topic,
+        "hoodie.datasource.write.recordkey.field": "id",
+        **(options or {}),
+    }
+    arguments: dict[str, Any] = {"source_class": "JsonKafkaSource", "op": "INSERT", **given}
+    return settings_of(StreamerConfig("memory://t/table", hoodie_conf=conf, **arguments))
+
+
+def ids(first: int, count: int) -> list[dict[str, int]]:
+    return [{"id": number} for number in range(first, first + count)]
+
+
+def test_messages_of_all_partitions_are_in_the_table_once(broker: Broker):
+    topic, storage = broker.new_topic(partitions=3), MemoryStorage()
+    streamer = ingestion(settings(broker, topic), storage)
+    assert ingest(streamer) is None  # an empty topic first: nothing is passed over later
+    broker.send(topic, ids(0, 4), partition=0)
+    broker.send(topic, ids(10, 2), partition=2)
+    assert run_until_idle(streamer) == 1
+    assert checkpoint_of(streamer) == f"{topic},0:4,1:0,2:2"
+    broker.send(topic, ids(20, 3), partition=1)
+    assert run_until_idle(streamer) == 1
+    assert ids_in(storage) == [0, 1, 2, 3, 10, 11, 20, 21, 22]
+    assert checkpoint_of(streamer) == f"{topic},0:4,1:3,2:2"
+
+
+def test_limit_divides_the_messages_into_batches(broker: Broker):
+    topic, storage = broker.new_topic(partitions=2), MemoryStorage()
+    broker.send(topic, ids(0, 7), partition=0)
+    broker.send(topic, ids(10, 1), partition=1)
+    assert run_until_idle(ingestion(settings(broker, topic, source_limit=4), storage)) == 2
+    assert ids_in(storage) == [*range(7), 10]
+
+
+def test_killed_at_some_effects_each_message_is_in_the_table_once(broker: Broker):
+    topic = broker.new_topic()
+    broker.send(topic, ids(0, 3))
+    given = settings(broker, topic)
+    for number in range(1, 40, 6):
+        inner = MemoryStorage()
+        with suppress(SimulatedCrash):
+            ingest(ingestion(given, FaultStorage(inner, before=at_effect(number, SimulatedCrash()))))
+        run_until_idle(ingestion(given, inner, environment(StepClock(LATER_MS))))
+        assert ids_in(inner) == [0, 1, 2], f"effect {number}"
+
+
+def test_aborted_transactions_and_markers_are_passed_over(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    streamer = ingestion(settings(broker, topic), storage)
+    broker.send_in_transactions(topic, [(ids(1, 2), True), (ids(10, 2), False), (ids(3, 1), True)])
+    assert run_until_idle(streamer) == 1
+    assert ids_in(storage) == [1, 2, 3]
+    broker.send_in_transactions(topic, [(ids(20, 1), False)])
+    assert run_until_idle(streamer) == 1  # only the checkpoint moves
+    assert ids_in(storage) == [1, 2, 3]
+    assert ingest(streamer) is None
+
+
+def test_aborted_messages_are_read_where_uncommitted_ones_are_asked_for(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send_in_transactions(topic, [(ids(1, 1), True), (ids(10, 1), False)])
+    run_until_idle(ingestion(settings(broker, topic, {"isolation.level": "read_uncommitted"}), storage))
+    assert ids_in(storage) == [1, 10]
+
+
+def test_tombstones_are_no_rows(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, [{"id": 1}, None, {"id": 2}])
+    run_until_idle(ingestion(settings(broker, topic), storage))
+    assert ids_in(storage) == [1, 2]
+
+
+def test_messages_that_expired_stop_the_run_until_the_loss_is_accepted(broker: Broker):
+    topic, storage = broker.new_topic(partitions=2), MemoryStorage()
+    broker.send(topic, ids(0, 2), partition=0)
+    broker.send(topic, ids(100, 2), partition=1)
+    run_until_idle(ingestion(settings(broker, topic), storage))
+    broker.send(topic, ids(2, 4), partition=0)
+    broker.send(topic, ids(102, 2), partition=1)
+    broker.expire(topic, 0, 5)
+    with pytest.raises(SourceDataLostError) as raised:
+        ingest(ingestion(settings(broker, topic), storage))
+    assert raised.value.context == {"topic": topic, "partition": 0, "first_lost": 2, "last_lost": 4}
+    run_until_idle(ingestion(settings(broker, topic, LOSS), storage))
+    assert ids_in(storage) == [0, 1, 5, 100, 101, 102, 103]
+
+
+def test_topic_that_was_made_anew_stops_the_run_even_with_more_messages_than_before(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, ids(0, 2))
+    run_until_idle(ingestion(settings(broker, topic), storage))
+    broker.delete_topic(topic)
+    broker.new_topic(name=topic)
+    broker.send(topic, ids(10, 5))
+    with pytest.raises(SourceDataLostError, match="made anew"):
+        ingest(ingestion(settings(broker, topic), storage))
+    run_until_idle(ingestion(settings(broker, topic, LOSS), storage))
+    assert ids_in(storage) == [0, 1, 10, 11, 12, 13, 14]
+    assert ingest(ingestion(settings(broker, topic), storage)) is None
+
+
+def test_partition_that_is_added_later_is_read_from_its_first_message(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, ids(0, 1))
+    run_until_idle(ingestion(settings(broker, topic), storage))
+    broker.add_partitions(topic, 2)
+    broker.send(topic, ids(10, 4), partition=1)
+    broker.expire(topic, 1, 2)
+    run_until_idle(ingestion(settings(broker, topic), storage))
+    assert ids_in(storage) == [0, 12, 13]
+
+
+def test_message_that_is_no_object_is_named_and_advances_nothing(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, [{"id": 1}, None, b"{not json", {"id": 2}])
+    with pytest.raises(SourceError, match="cannot be read") as raised:
+        ingest(ingestion(settings(broker, topic), storage))
+    assert raised.value.context == {"topic": topic, "partition": 0, "offset": 2}
+    assert storage.list_recursive("") == ()
+
+
+def test_rows_say_where_they_come_from_when_asked_for(broker: Broker):
+    topic, storage = broker.new_topic(partitions=2), MemoryStorage()
+    broker.send(topic, ids(0, 2), partition=1)
+    offsets = settings(broker, topic, {"hoodie.streamer.source.kafka.append.offsets": "true"}, source_limit=1)
+    assert run_until_idle(ingestion(offsets, storage)) == 2
+    names = ["id", "_hoodie_kafka_source_partition", "_hoodie_kafka_source_offset"]
+    rows = open_table(storage).scan(names).to_arrow().sort_by("id").to_pylist()
+    assert [tuple(row[name] for name in names) for row in rows] == [(0, 1, 0), (1, 1, 1)]
+
+
+def test_latest_passes_over_what_is_there_and_nothing_that_comes(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, ids(0, 3))
+    given = settings(broker, topic, {"auto.offset.reset": "latest"}, schema=pa.schema([("id", pa.int64())]))
+    assert run_until_idle(ingestion(given, storage)) == 1
+    broker.send(topic, ids(10, 2))
+    assert run_until_idle(ingestion(given, storage)) == 1
+    assert ids_in(storage) == [10, 11]
+
+
+def test_topic_that_is_not_there_is_an_error_of_the_source(broker: Broker):
+    with pytest.raises(SourceError, match="no such topic"):
+        ingest(ingestion(settings(broker, "not-there"), MemoryStorage()))
+
+
+def test_checkpoint_of_a_commit_of_jvm_hudi_is_gone_on_from(broker: Broker):
+    topic, storage = broker.new_topic(partitions=2), MemoryStorage()
+    broker.send(topic, ids(0, 4), partition=0)
+    broker.send(topic, ids(10, 2), partition=1)
+    given = settings(broker, topic)
+    run_until_idle(ingestion(given, storage))
+    commit_with(storage, "streamer.checkpoint.key.v2", f"{topic},0:3,1:2")
+    run_until_idle(ingestion(given, storage))
+    assert ids_in(storage) == [0, 1, 2, 3, 3, 10, 11]
+
+
+def commit_with(storage: Storage, key: str, text: str) -> None:
+    """An empty commit with metadata, as a writer of JVM Hudi may make one."""
+    table = open_table(storage)
+    prefix = {"hoodie.datasource.write.commitmeta.key.prefix": key.partition(".")[0] + "."}
+    table.insert(table.schema.empty_table(), hudi_options={**prefix, key: text})
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"auto.offset.reset": "group"}, UnsupportedFeatureError),
+        ({"bootstrap.servers": ""}, ConfigError),
+        ({"no.such.option": "x"}, ConfigError),
+        ({"hoodie.streamer.source.kafka.checkpoint.type": "timestamp"}, UnsupportedFeatureError),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, str], error: type[Exception]):
+    pytest.importorskip("confluent_kafka")
+    with pytest.raises(error):
+        ingest(ingestion(settings(Broker("127.0.0.1:1"), "t", options), MemoryStorage()))
+
+
+def test_two_lines_of_one_message_are_one_row(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, [json.dumps({"id": 1, "x": {"y": [1, 2]}}, indent=2).encode(), {"id": 2}])
+    run_until_idle(ingestion(settings(broker, topic), storage))
+    assert ids_in(storage) == [1, 2]
