@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,51 @@ def test_both_sides_read_the_changes_that_both_sides_wrote(
         assert shown == expected, instant
         assert sorted(map(_text, theirs)) == sorted(map(_text, found)), instant
     assert len(unread) in {0, len(life.expected)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        pytest.param("cow", 9, marks=pytest.mark.quick),
+        ("mor", 9),
+        ("cow", 8),
+        ("cow", 6),
+    ],
+)
+def test_jvm_hudi_captures_and_reads_changes_of_a_table_that_we_switched(
+    kind: str, version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle = oracle_of("0.15.0" if version == 6 else "1.2.0")
+    life = _Life(tmp_path / "zoo", kind, "DATA_BEFORE_AFTER", version, oracle)
+    asked_by_jvm = dict(life.options)
+    for name in ("hoodie.table.cdc.enabled", "hoodie.table.cdc.supplemental.logging.mode"):
+        del life.options[name]
+    life.write_by_jvm("insert", (("a", 1, "x"), ("b", 2, "x")))
+    life.write_by_us("upsert", (("a", 10, "x"),))
+    life.options, plain = asked_by_jvm, life.options
+    # JVM Hudi takes the option for a conflict with the table, or passes it over: it does not switch.
+    with suppress(OracleError):
+        life.write_by_jvm("upsert", (("a", 11, "x"),))
+    life.options = plain
+    table = pyhudi.HudiTable.for_path(str(life.path), hudi_options=plain)
+    assert not table.handle.state.config.cdc_enabled
+
+    done = table.alter.capture_changes()
+
+    life.write_by_us("upsert", (("a", 20, "x"), ("c", 21, "x")))
+    life.write_by_jvm("upsert", (("a", 30, "x"), ("b", 31, "x")))
+    life.write_by_us("delete", (("b", 40, "x"),))
+    changes = pyhudi.HudiTable.for_path(str(life.path)).changes(done.since, format="cdc").to_arrow().to_pylist()
+    ours = [_short(change) for change in changes]
+    assert sorted(ours[:2]) == [("i", "c", None, 21), ("u", "a", ours[0][2] or ours[1][2], 20)]
+    assert sorted(ours[2:4]) == [("u", "a", 20, 30), ("u", "b", 2, 31)]
+    assert ours[4:] == [("d", "b", 31, None)]
+    theirs = oracle.read(
+        life.path,
+        {
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.query.incremental.format": "cdc",
+            "hoodie.datasource.read.begin.instanttime": str(done.since),
+        },
+    ).to_pylist()
+    assert sorted(map(_short, theirs), key=repr) == sorted(ours, key=repr)

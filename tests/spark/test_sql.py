@@ -11,7 +11,13 @@ from pyspark.errors import AnalysisException, ArithmeticException, ParseExceptio
 from tests.support.pages import ROOT, blocks, run_block
 
 from pyhudi import HudiTable
-from pyhudi.errors import SchemaMismatchError, SqlStatementError, TableExistsError, UnsupportedFeatureError
+from pyhudi.errors import (
+    InvalidRequestError,
+    SchemaMismatchError,
+    SqlStatementError,
+    TableExistsError,
+    UnsupportedFeatureError,
+)
 from pyhudi.sql import enable as enabling
 
 
@@ -261,6 +267,30 @@ def test_changes_of_a_table_reach_its_files_and_the_catalog(spark: Any, sql: Any
     assert sql("SELECT v FROM b") == [("z",)]
     sql("DROP TABLE b PURGE")
     assert not (tmp_path / "a").exists()
+
+
+def test_properties_of_a_table_switch_the_capture_of_its_changes(sql: Any, tmp_path: Path) -> None:
+    enabled, mode = "hoodie.table.cdc.enabled", "hoodie.table.cdc.supplemental.logging.mode"
+    sql(f"CREATE TABLE c (id INT, v STRING) USING hudi LOCATION '{tmp_path}/c' TBLPROPERTIES (primaryKey = 'id')")
+    sql("INSERT INTO c VALUES (1, 'x')")
+    sql(f"ALTER TABLE c SET TBLPROPERTIES ('{mode}' = 'op_key_only')")
+    assert not HudiTable.for_path(tmp_path / "c").handle.state.config.cdc_enabled
+    sql(f"ALTER TABLE c SET TBLPROPERTIES ('{enabled}' = 'true')")
+    begin = HudiTable.for_path(tmp_path / "c").inspect.position()
+    sql("UPDATE c SET v = 'y'")
+    assert sql(f"SELECT op FROM hudi_table_changes('c', 'cdc', '{begin}')") == [("u",)]
+    assert HudiTable.for_path(tmp_path / "c").handle.state.config.change_data_mode.value == "OP_KEY_ONLY"
+    with pytest.raises(UnsupportedFeatureError, match="OP_KEY_ONLY"):
+        sql(f"ALTER TABLE c SET TBLPROPERTIES ('{mode}' = 'data_before')")
+    sql(f"ALTER TABLE c UNSET TBLPROPERTIES ('{enabled}')")
+    sql("DELETE FROM c")
+    with pytest.raises(InvalidRequestError, match="does not capture"):
+        sql(f"SELECT op FROM hudi_table_changes('c', 'cdc', '{begin}')")
+    sql(f"ALTER TABLE c SET TBLPROPERTIES ('{enabled}' = 'true')")
+    sql("INSERT INTO c VALUES (2, 'z')")
+    assert sql(f"SELECT op FROM hudi_table_changes('c', 'cdc', '{begin}') ORDER BY op") == [("d",), ("i",), ("u",)]
+    sql(f"ALTER TABLE c SET TBLPROPERTIES ('{enabled}' = 'false')")
+    assert not HudiTable.for_path(tmp_path / "c").handle.state.config.cdc_enabled
 
 
 def test_statement_that_is_wrong_says_where_and_does_nothing(sql: Any) -> None:

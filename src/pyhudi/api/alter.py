@@ -1,4 +1,4 @@
-"""`table.alter`: changes of the table itself: its columns, and its version."""
+"""`table.alter`: changes of the table itself: its columns, whether it captures its changes, and its version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError, InvalidRequestError
+from pyhudi.format.log.cdc import LoggingMode
 from pyhudi.format.timeline.table_version import NEWEST, TABLE_VERSIONS, TableVersion
+from pyhudi.services.cdc.switch import CaptureChanged, switch_capture
 from pyhudi.services.columns import column_change
 from pyhudi.services.columns.alter import ColumnsChanged, alter_columns
 from pyhudi.services.columns.column_change import ColumnChange
@@ -19,7 +21,7 @@ from pyhudi.services.upgrade.change import VersionChanged, change_version, plann
 
 @dataclass(frozen=True)
 class Alter:
-    """Changing a table: its columns, and which releases of Hudi can read and write it. `HudiTable.alter` makes it.
+    """Changing a table: its columns, the capture of its changes, and its version. `HudiTable.alter` makes it.
 
     **Columns** are changed by a commit without files; rows stay as they are, and are read under the new columns. A
     column inside of another one is named with points: `person.name`; of a list, `items.element.price`; of a map,
@@ -108,6 +110,42 @@ class Alter:
         """Change the comment of a column; None takes it away."""
         return self._alter(column_change.comment_column(name, comment), hudi_options, call="comment_column")
 
+    def capture_changes(self, mode: str | None = None, *, hudi_options: HudiOptions | None = None) -> CaptureChanged:
+        """Capture the changes of the table from now on, so that `changes(format="cdc")` has updates and deletes.
+
+        Changes of before the switch can be read as long as their files are there: they are found by comparing files.
+        JVM Hudi reads those of after the switch alone, so begin at `since` there. A write that began before the switch
+        and has not ended keeps it from being made; one that has only loaded the table gives way when it begins.
+
+        Args:
+            mode: what writes log of a change: DATA_BEFORE_AFTER, DATA_BEFORE or OP_KEY_ONLY; by default what the table
+                had, and at first DATA_BEFORE_AFTER. Readers go by the mode of the table, so it cannot change while
+                change data logs of another one are there.
+            hudi_options: the options of locks.
+
+        Raises:
+            WriteConflictError: a write is running, or a restore or an index build.
+            UnsupportedFeatureError: the table has change data logs of another mode, or is one that cannot be written.
+
+        Cost: a listing of the timeline, the table lock, and a put of the properties.
+
+        >>> table.alter.capture_changes().is_on
+        True
+        """
+        kind = None if mode is None else _logging_mode_of(mode)
+        return switch_capture(self._handle.service_call(hudi_options, call="capture_changes"), on=True, mode=kind)
+
+    def stop_capturing_changes(self, *, hudi_options: HudiOptions | None = None) -> CaptureChanged:
+        """Capture the changes of the table no longer. Change data logs stay until their file slices are cleaned.
+
+        Change data cannot be asked for then. It can again after `capture_changes`, also that of the time between, as
+        long as the files are there. Raises `WriteConflictError` and costs as `capture_changes`.
+
+        >>> table.alter.stop_capturing_changes().is_on
+        False
+        """
+        return switch_capture(self._handle.service_call(hudi_options, call="stop_capturing_changes"), on=False)
+
     def upgrade(self, to: int = NEWEST.number, *, hudi_options: HudiOptions | None = None) -> VersionChanged:
         """Take the table to a newer version: 8 for JVM Hudi 1.0 and later, 9 for JVM Hudi 1.1 and later.
 
@@ -187,6 +225,14 @@ class Alter:
                 f"the table has version {present}, so version {target} is a matter of alter.{other}", to=to
             )
         return change_version(service_call, target)
+
+
+def _logging_mode_of(name: Any) -> LoggingMode:
+    try:
+        return LoggingMode(name.upper())
+    except (AttributeError, ValueError) as error:
+        known = ", ".join(mode.value for mode in LoggingMode)
+        raise ConfigError(f"mode must be one of {known}", mode=repr(name)) from error
 
 
 def _version_of(number: Any) -> TableVersion:

@@ -186,7 +186,8 @@ class TableOptions:
         "hoodie.table.cdc.enabled",
         parse=boolean(),
         default=None,
-        doc="Whether writes to the table log what they do to its records, for reads of change data.",
+        doc="Whether writes to the table log what they do to its records, for reads of change data; true switches it on"
+        " for a table that exists.",
     )
     change_data_mode: LoggingMode | None = option(
         "hoodie.table.cdc.supplemental.logging.mode",

@@ -399,7 +399,8 @@ def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
             given.drop_partition_columns,
             table.drop_partition_columns,
         ),
-        ("hoodie.table.cdc.enabled", given.cdc_enabled, table.cdc_enabled),
+        # A write whose options ask for it switches it on; only `alter` switches it off.
+        ("hoodie.table.cdc.enabled", given.cdc_enabled if table.cdc_enabled else None, table.cdc_enabled),
         (_CHANGE_DATA_MODE, given.change_data_mode if table.cdc_enabled else None, table.change_data_mode),
         ("hoodie.record.merge.mode", config.named_merge_mode, table.merge_mode),
         ("hoodie.payload.delete.field", config.delete_marker, table.delete_marker),

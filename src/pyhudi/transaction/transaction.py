@@ -28,7 +28,6 @@ from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.commit import CommitMetadata, encode_commit_metadata
 from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
-from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.before_write import settle_metadata_table, with_kept_partitions
 from pyhudi.metadata_table.early_records import Ahead, write_ahead
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED, Change, change_of_commit
@@ -121,13 +120,13 @@ def begin(
     `requested` is the content of the requested instant (empty but for replace commits). `at`: the time that a bootstrap
     has; None: the next one. `engine` runs the tasks that build indexes of the metadata table, if the settings ask for
     them. Raises `WriteConflictError` while JVM Hudi restores the table or builds an index of it, or when the table's
-    version was changed since it was loaded, and what `put_requested` raises. Cost: one listing, two puts, the lock; one
-    more listing under a lock that can be lost.
+    version, or the capture of its changes, was changed since it was loaded, and what `put_requested` raises. Cost: one
+    listing, two puts, the lock; one more listing under a lock that can be lost.
     """
     storage, version = table.storage, table.version
     with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(storage):
-        table = table.reload()
-        _check_version(table, version)
+        loaded, table = table, table.reload()
+        _check_same_table(loaded, table)
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
         check_nothing_exclusive(table.timeline, own)
         table = settle_metadata_table(
@@ -157,12 +156,21 @@ def begin(
         heartbeat.stop()
 
 
-def _check_version(table: TableState, version: TableVersion) -> None:
-    if table.version != version:
+def _check_same_table(loaded: TableState, now: TableState) -> None:
+    """Refuse a write that would make files by properties that the table no longer has."""
+    what = None
+    if now.version != loaded.version:
+        what = "the version of the table"
+    elif (now.config.cdc_enabled, now.config.change_data_mode) != (
+        loaded.config.cdc_enabled,
+        loaded.config.change_data_mode,
+    ):
+        what = "whether and how the table captures its changes"
+    if what is not None:
         raise WriteConflictError(
-            "another process changed the version of the table since this write loaded it; nothing was written; "
-            "load the table and run it again",
-            table_version=table.version.number,
+            f"another process changed {what} since this write loaded it; nothing was written; load the table and run "
+            "it again",
+            table_version=now.version.number,
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.config.enums import Arrangement, FailedWritesPolicy
+from pyhudi.config.table_config import check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Distribution, Engine
 from pyhudi.environment import SYSTEM, Environment
@@ -25,6 +26,7 @@ from pyhudi.errors import (
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
+from pyhudi.services.cdc.switch import switch_capture
 from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.frame.inline import run_inline_services
 from pyhudi.services.restore.recover import finish_what_died
@@ -116,6 +118,7 @@ def write(
             table = _recovered(table, config, environment)
             if (done := _already_done(table, config, known)) is not None:
                 return done
+            table = _capturing_if_asked(ServiceCall(table, config, settings, engine, environment))
             given = rows.rows() if isinstance(rows, RowsOfTable) else rows
             job = _prepared(given, table, config, options, engine, environment, mergers, overwrite=overwrite)
             try:
@@ -190,6 +193,16 @@ def _recovered(table: TableState, config: WriteConfig, environment: Environment)
         return table
     done = roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
     return table.reload() if done else table
+
+
+def _capturing_if_asked(call: ServiceCall) -> TableState:
+    """The table, which captures its changes from this write on if the options ask for it (`switch_capture`)."""
+    asked, table = call.config.table, call.table
+    if not asked.cdc_enabled or table.config.cdc_enabled:
+        return table
+    check_against_table(call.config, table.config)
+    switch_capture(call, on=True, mode=asked.change_data_mode)
+    return table.reload()
 
 
 def _recover_afterwards(table: TableState, config: WriteConfig, environment: Environment) -> None:

@@ -70,8 +70,9 @@ def plan_changes(
     """
     if not table.config.cdc_enabled:
         raise InvalidRequestError(
-            "the table does not capture changes: create it with hoodie.table.cdc.enabled=true, or read the changed"
-            " rows as they are at the end (hoodie.datasource.query.incremental.format=latest_state)",
+            "the table does not capture changes: switch it on with table.alter.capture_changes() or ALTER TABLE … SET"
+            " TBLPROPERTIES ('hoodie.table.cdc.enabled' = 'true'), or read the changed rows as they are at the end"
+            " (hoodie.datasource.query.incremental.format=latest_state)",
             path=table.config.path,
         )
     if not table.config.populate_meta_fields:

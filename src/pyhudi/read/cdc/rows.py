@@ -201,11 +201,7 @@ def _compared(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_C
     gone = before.filter(
         pc.invert(pc.is_in(before.column(RECORD_KEY), value_set=_one_array(after.column(RECORD_KEY))))
     ).column(RECORD_KEY)
-    keys = (
-        pa.concat_arrays([*written.chunks, *gone.chunks])
-        if before.num_rows or after.num_rows
-        else pa.array([], pa.string())
-    )
+    keys = _one_array(pa.chunked_array([*written.chunks, *gone.chunks], pa.string()))
     sides = [_found(storage, rows, task, one, keys) for one in (task.before, task.after)]
     yield from _between(task.instant_time, keys, sides[0], sides[1])
 

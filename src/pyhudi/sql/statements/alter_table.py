@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import TableExistsError, UnsupportedFeatureError
 from pyhudi.format.properties import table_checksum
+from pyhudi.services.cdc.switch import CDC_ENABLED_KEY, LOGGING_MODE_KEY
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.catalog.partitions import Spec, drop_partitions
 from pyhudi.sql.catalog.registered import check_no_credentials, property_list
@@ -67,31 +69,52 @@ class Rename:
 
 @dataclass(frozen=True)
 class SetProperties:
-    """Properties in the catalog: Hudi's options among them hold for all statements on the table."""
+    """Properties in the catalog: Hudi's options among them hold for all statements on the table.
 
+    Whether it captures its changes is a property of the table itself, too.
+    """
+
+    table: NamedTable
     entry: CatalogTable
     values: Mapping[str, str]
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Set them."""
-        hudi_options(self.values)
+        options = hudi_options(self.values)
         check_no_credentials(self.values)
+        _switch_capture(self.table, options, spark)
         plain_sql(spark, f"ALTER TABLE {self.entry.quoted} SET TBLPROPERTIES ({property_list(self.values)})")
         return no_rows(spark)
 
 
 @dataclass(frozen=True)
 class UnsetProperties:
-    """Properties that leave the catalog."""
+    """Properties that leave the catalog. Without `hoodie.table.cdc.enabled` a table does not capture its changes."""
 
+    table: NamedTable
     entry: CatalogTable
     names: tuple[str, ...]
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Unset them."""
+        if CDC_ENABLED_KEY in self.names:
+            _switch_capture(self.table, {CDC_ENABLED_KEY: "false"}, spark)
         listed = ", ".join(map(quoted_text, self.names))
         plain_sql(spark, f"ALTER TABLE {self.entry.quoted} UNSET TBLPROPERTIES IF EXISTS ({listed})")
         return no_rows(spark)
+
+
+def _switch_capture(named: NamedTable, options: Mapping[str, str], spark: SparkSession) -> None:
+    """Switch the capture of changes as properties say that are set now; those that the table has hold for the rest."""
+    if not options.keys() & {CDC_ENABLED_KEY, LOGGING_MODE_KEY}:
+        return
+    table = named.open(spark)
+    asked = WriteConfig.from_options({**table.handle.options, **options}).table
+    is_on = table.handle.state.config.cdc_enabled
+    if asked.cdc_enabled or (asked.cdc_enabled is None and is_on):
+        table.alter.capture_changes(asked.change_data_mode and asked.change_data_mode.value)
+    elif is_on:
+        table.alter.stop_capturing_changes()
 
 
 @dataclass(frozen=True)
@@ -136,7 +159,7 @@ def parse(cursor: Cursor, names: Names) -> Statement:
         cursor.end()
         return Rename(table, table.entry, to)
     if word in ("SET", "UNSET"):
-        return _properties(cursor, table.entry, word)
+        return _properties(cursor, table, table.entry, word)
     return parse_columns(cursor, table, table.entry, word)
 
 
@@ -151,14 +174,14 @@ def _partitions(cursor: Cursor) -> tuple[Spec, ...]:
     return tuple(found)
 
 
-def _properties(cursor: Cursor, entry: CatalogTable, word: str) -> Statement:
+def _properties(cursor: Cursor, table: NamedTable, entry: CatalogTable, word: str) -> Statement:
     if not cursor.accept("TBLPROPERTIES"):
         cursor.fail("TBLPROPERTIES is expected: the folder of a Hudi table cannot change", known=["TBLPROPERTIES"])
     if word == "SET":
         values = properties(cursor)
         cursor.end()
         _check_free(values)
-        return SetProperties(entry, values)
+        return SetProperties(table, entry, values)
     cursor.accept("IF", "EXISTS")
     names = []
     for part in cursor.parenthesised().listed():
@@ -166,7 +189,7 @@ def _properties(cursor: Cursor, entry: CatalogTable, word: str) -> Statement:
         part.end()
     cursor.end()
     _check_free(names)
-    return UnsetProperties(entry, tuple(names))
+    return UnsetProperties(table, entry, tuple(names))
 
 
 def _check_free(names: Mapping[str, str] | list[str]) -> None:

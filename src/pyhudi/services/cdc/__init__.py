@@ -1,0 +1,1 @@
+"""Change data capture, switched for a table."""
