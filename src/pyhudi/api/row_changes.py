@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,7 @@ from pyhudi.write.row_changes.plan import (
 )
 from pyhudi.write.run import ComputedChanges, write
 
+_QUERY = re.compile(r"\bSELECT\b|\(\s*(?:FROM|TABLE|VALUES|WITH|MAP|REDUCE)\b", re.IGNORECASE)
 PAYLOAD_KEY = "hoodie.datasource.write.payload.class"
 
 
@@ -126,12 +128,12 @@ class Merge:
             kept.enter_context(_released(given, engine))
             plan = named_columns(self.plan, job.schema.arrow, _names_of(given, engine))
             check_has_keys(job.table.config)
-            keys = change_keys(job, updated_columns(plan))
+            keys = change_keys(job, updated_columns(plan), is_merge=True)
             evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
             rows, is_joined = evaluate(self._handle, job, plan, given)
             without_join = RowsRead.NONE if self._again is None else RowsRead.CHANGED
             read = rows_read(job, plan) if is_joined else without_join
-            if is_joined and not isinstance(engine, LocalEngine) and _has_query(expressions_of(plan)):
+            if is_joined and not isinstance(engine, LocalEngine) and asks_other_rows(expressions_of(plan)):
                 read = RowsRead.ALL
             asks = asks_whether_stored(plan, keys, is_joined=is_joined)
             return rows, ApplyChanges(WriteOperation.UPSERT, keys, read, partial_columns(job, plan), asks)
@@ -180,7 +182,7 @@ def change_rows(
             before()
         given = None if values is None else assigned(values, job.schema.arrow)
         check_has_keys(job.table.config)
-        keys = change_keys(job, given or ())
+        keys = change_keys(job, given or (), is_merge=False)
         rows: Any
         if is_local:
             arrow.check_values(job, given or {})
@@ -189,16 +191,16 @@ def change_rows(
             rows = arrow.changes_of_rows(job, scan.to_batches(), given)
         else:
             rows = _rows_on_spark(handle, job, where, given, target_name)
-        has_query = not is_local and _has_query((where, *(given or {}).values()))
+        has_query = not is_local and asks_other_rows((where, *(given or {}).values()))
         read = RowsRead.ALL if has_query else RowsRead.CHANGED
         return rows, ApplyChanges(operation, keys, read, asks_whether_stored=keys.moves)
 
     return _write(handle, changes, config, options, handle.engine)
 
 
-def _has_query(texts: Iterable[Any]) -> bool:
+def asks_other_rows(texts: Iterable[Any]) -> bool:
     """Whether a condition or a value asks other rows. Which rows, cannot be told from its text."""
-    return any("select" in text.lower() for text in texts if isinstance(text, str))
+    return any(_QUERY.search(text) for text in texts if isinstance(text, str))
 
 
 def _request(

@@ -23,7 +23,7 @@ from pyhudi.io.exchange import Segment, open_exchange, read_segment
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.route import Routes, StagedChanges, changes_of, write_routed
-from pyhudi.tasks.row_changes import DELETING, INSERTING, UPDATING, Change, check_absent
+from pyhudi.tasks.row_changes import DELETING, INSERTING, UPDATING, Change, ChangeKeys, check_absent
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
 
@@ -98,7 +98,7 @@ class PlaceTask:
     deletes: bool
     left_out: tuple[Segment, ...] = ()
     key_fields: int | None = None
-    changes: bool = False
+    changes: ChangeKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,9 @@ def place_split(context: TaskContext, task: PlaceTask) -> tuple[PlacedSegment, .
     if task.split.rows == 0:
         return ()
     tagged = _tagged(storage, task)
-    changes = changes_of(storage, task.split) if task.changes else None
+    changes = None if task.changes is None else changes_of(storage, task.split, task.changes)
+    if changes is not None:
+        changes.check_apart(tagged)
     places: list[tuple[str, int, int]] = []
     parts: list[Routes] = []
     with open_exchange(storage, task.split.keys_path) as reader:
@@ -164,7 +166,7 @@ def _changed(changes: StagedChanges, routes: Routes, stored: npt.NDArray[np.bool
 
 def _tagged(storage: Storage, task: PlaceTask) -> Numbers:
     tags = pa.Table.from_batches((b for segment in task.left_out for b in read_segment(storage, segment)), TAGS_SCHEMA)
-    return np.unique(np.asarray(tags.column(ROW)).astype(np.int64, copy=False))
+    return np.asarray(tags.column(ROW)).astype(np.int64, copy=False)
 
 
 def _check_keys(keys: pa.Array, key_fields: int | None) -> None:

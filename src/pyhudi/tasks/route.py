@@ -21,7 +21,18 @@ from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segm
 from pyhudi.merge.pairs import as_mask
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.row_changes import CHANGE, DELETING, INSERTING, UPDATING, Change, check_absent, of_codes
+from pyhudi.tasks.row_changes import (
+    CHANGE,
+    DELETING,
+    INSERTING,
+    NAMED,
+    UPDATING,
+    Change,
+    ChangeKeys,
+    check_absent,
+    of_codes,
+    repeated_key,
+)
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, NEW_RECORD, POSITION, TAGS_SCHEMA
 
@@ -49,8 +60,8 @@ class RouteTask:
     `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it. `quotas`: where new
     records of a partition path go, in order; the last one takes the rest. None: new records are not written (a delete).
     `writes_tagged`: whether rows with a tag are written (False where an insert drops them as duplicates). `changes`:
-    each row says itself what becomes of it. A tag without a position (`NEW_RECORD`) says where a record comes back that
-    logs have deleted.
+    how changes get their keys, where each row says itself what becomes of it. A tag without a position (`NEW_RECORD`)
+    says where a record comes back that logs have deleted.
     """
 
     storage: StorageSpec
@@ -61,7 +72,7 @@ class RouteTask:
     quotas: Mapping[str, tuple[Quota, ...]] | None
     writes_tagged: bool
     delete_tagged: bool
-    changes: bool = False
+    changes: ChangeKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,7 @@ def write_routed(
 
 def _routes_of(storage: Storage, task: RouteTask) -> Routes:
     tags = pa.Table.from_batches((b for segment in task.tags for b in read_segment(storage, segment)), TAGS_SCHEMA)
-    changes = changes_of(storage, task.split) if task.changes else None
+    changes = None if task.changes is None else changes_of(storage, task.split, task.changes)
     parts = [_tagged_routes(task, tags, changes)] if task.writes_tagged else []
     if task.quotas is not None:
         # A record that leaves its partition is a new one where it goes.
@@ -144,7 +155,9 @@ class StagedChanges:
 
     row: npt.NDArray[np.int64]
     code: npt.NDArray[np.int8]
+    named: npt.NDArray[np.int32]
     key: pa.ChunkedArray
+    how: ChangeKeys
 
     def of(self, rows: npt.NDArray[np.int64], *kinds: Change) -> npt.NDArray[np.bool_]:
         """A mask of the rows with one of these changes."""
@@ -154,15 +167,36 @@ class StagedChanges:
         """Their record keys."""
         return self.key.take(pa.array(np.searchsorted(self.row, rows)))
 
+    def check_apart(self, found: npt.NDArray[np.int64]) -> None:
+        """Raise `AmbiguousChangeError` where a change of a stored row would change other rows of its key, too.
 
-def changes_of(storage: Storage, split: StagedSplit) -> StagedChanges:
+        `found`: the rows of changes, once for each stored row that the index found. All rows of a key may be deleted,
+        if the condition holds for each of them.
+        """
+        rows, counts = np.unique(found, return_counts=True)
+        named = self.named[np.searchsorted(self.row, rows)]
+        repeated = (named > 0) & (counts > 1)
+        if not self.how.is_merge:
+            repeated &= ~self.of(rows, Change.DELETE)
+            repeated |= (named != counts) & self.of(rows, Change.DELETE)
+        if repeated.any():
+            raise repeated_key(self.keys(rows[repeated])[0].as_py())
+
+
+def changes_of(storage: Storage, split: StagedSplit, how: ChangeKeys) -> StagedChanges:
     """The changes of a split. Memory: their keys."""
     with open_exchange(storage, split.keys_path) as reader:
-        batches = [reader.get_batch(each.batch).select([ROW, CHANGE, RECORD_KEY]) for each in split.partitions]
+        batches = [reader.get_batch(each.batch).select([ROW, CHANGE, NAMED, RECORD_KEY]) for each in split.partitions]
     rows = pa.Table.from_batches(batches)
     order = np.argsort(_numbers(rows.column(ROW)), kind="stable")
     rows = rows.take(pa.array(order))
-    return StagedChanges(_numbers(rows.column(ROW)), np.asarray(rows.column(CHANGE)), rows.column(RECORD_KEY))
+    return StagedChanges(
+        row=_numbers(rows.column(ROW)),
+        code=np.asarray(rows.column(CHANGE)),
+        named=np.asarray(rows.column(NAMED)),
+        key=rows.column(RECORD_KEY),
+        how=how,
+    )
 
 
 def _tagged_routes(task: RouteTask, tags: pa.Table, changes: StagedChanges | None) -> Routes:
@@ -172,6 +206,7 @@ def _tagged_routes(task: RouteTask, tags: pa.Table, changes: StagedChanges | Non
         rows = _numbers(tags.column(ROW))
         is_live = _numbers(tags.column(POSITION)) != NEW_RECORD
         check_absent(changes.keys(rows[is_live & changes.of(rows, Change.INSERT)]))
+        changes.check_apart(rows[is_live])
         # A deleted record comes back where it was: its key may be in one file group only.
         written = np.where(is_live, changes.of(rows, *UPDATING, *DELETING), changes.of(rows, *INSERTING))
         delete = (delete | is_live & changes.of(rows, *DELETING))[written]

@@ -24,6 +24,9 @@ from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
 
 CHANGE: Final = "#change"
 """The column with the code of `Change`, int8."""
+NAMED: Final = "#named"
+"""The column with how many changes of a record were computed from a stored row, int32. 0: the row of a source names the
+record by its key, and means all stored rows of that key."""
 CONTROL_FIELDS: Final = (
     pa.field(RECORD_KEY, pa.string()),
     pa.field(PARTITION_PATH, pa.string()),
@@ -60,11 +63,13 @@ class ChangeKeys:
     """How the rows of changes get their keys.
 
     `rekeys`: an update may give a column of the record key, so the key is made again and has to be the same.
-    `moves`: it may give the record another partition path, to which the record then moves.
+    `moves`: it may give the record another partition path, to which the record then moves. `is_merge`: each row of a
+    source may make a change of a stored row; otherwise a stored row has one change at most.
     """
 
     rekeys: bool
     moves: bool
+    is_merge: bool
 
 
 def of_codes(codes: pa.Array | pa.ChunkedArray, *kinds: Change) -> npt.NDArray[np.bool_]:
@@ -81,7 +86,7 @@ def keyed_changes(
     first_row: int,
     how: ChangeKeys,
 ) -> pa.RecordBatch:
-    """The changes as `keyed_schema(schema)` and `CHANGE`; a record that moves has two rows.
+    """The changes as `keyed_schema(schema)`, `CHANGE` and `NAMED`; a record that moves has two rows.
 
     Raises `RecordKeyError` where a row of a stored record would have another key.
     """
@@ -94,6 +99,7 @@ def keyed_changes(
     was = batch.column(PARTITION_PATH)
     rows = made.set_column(0, RECORD_KEY, pc.coalesce(named, made.column(RECORD_KEY)))
     rows = rows.set_column(1, PARTITION_PATH, pc.coalesce(was, paths)).append_column(CHANGE, batch.column(CHANGE))
+    rows = rows.append_column(NAMED, stored.cast(pa.int32()))
     if not how.moves:
         return rows
     moved = pc.and_(pc.and_(was.is_valid(), _is(batch, Change.UPDATE)), pc.fill_null(pc.not_equal(was, paths), False))
@@ -106,19 +112,20 @@ def keyed_changes(
 
 
 def changes_schema(schema: pa.Schema) -> pa.Schema:
-    """`keyed_schema(schema)` and `CHANGE`."""
-    return keyed_schema(schema).append(CONTROL_FIELDS[2])
+    """`keyed_schema(schema)`, `CHANGE` and `NAMED`."""
+    return keyed_schema(schema).append(CONTROL_FIELDS[2]).append(pa.field(NAMED, pa.int32()))
 
 
-def settled(changes: pa.Table, identity: list[str], ordering_fields: tuple[str, ...]) -> npt.NDArray[np.int64]:
-    """The numbers of the rows to keep, one per record, ascending. `changes`: the identity, ordering values, `CHANGE`.
+def settled(changes: pa.Table, identity: list[str], ordering_fields: tuple[str, ...], how: ChangeKeys) -> pa.Table:
+    """One change per record, in order. `changes`: the identity, ordering values, `CHANGE` and `NAMED`.
 
     Of several changes of a record the one with the largest ordering values is kept, as in the batch of an upsert;
-    several deletions are one. Raises `AmbiguousChangeError` where ordering values do not decide.
+    several deletions are one. Raises `AmbiguousChangeError` where ordering values do not decide, or where changes of
+    several rows are about one record without a merge.
     """
     records, count = record_numbers([changes.column(name) for name in identity])
     if count == len(records):
-        return np.arange(len(records), dtype=np.int64)
+        return changes
     codes = changes.column(CHANGE)
     ordering = [changes.column(name) for name in ordering_fields]
     keys = ordering_keys(ordering)
@@ -132,19 +139,34 @@ def settled(changes: pa.Table, identity: list[str], ordering_fields: tuple[str, 
     for column in ordering:  # a change without an ordering value cannot be compared
         unknown = np.flatnonzero(as_mask(column.is_null()))
         decided &= ~np.isin(several, records[unknown])
+    decided &= how.is_merge
     not_deletes = np.bincount(records[~of_codes(codes, Change.DELETE)], minlength=count)
     leaves = np.bincount(records[of_codes(codes, Change.LEAVE)], minlength=count)
     decided &= leaves[several] == 0
     decided |= not_deletes[several] == 0
     if not decided.all():
         row = int(top[several[~decided]][0])
+        if not how.is_merge:
+            raise repeated_key(changes.column(RECORD_KEY)[row].as_py())
         raise AmbiguousChangeError(
             "several rows of the source are about one record, and the table's ordering fields do not say which of them "
             "counts: make the source have one row per record; nothing was written",
             records=int(np.count_nonzero(~decided)),
             first_key=changes.column(RECORD_KEY)[row].as_py(),
         )
-    return np.sort(top)
+    named = np.bincount(records, weights=np.asarray(changes.column(NAMED)), minlength=count)[records]
+    place = changes.schema.get_field_index(NAMED)
+    return changes.set_column(place, NAMED, pa.array(named.astype(np.int32))).take(pa.array(np.sort(top)))
+
+
+def repeated_key(key: str) -> AmbiguousChangeError:
+    """The error for a change of a stored row whose record key other rows of its partition have, too."""
+    return AmbiguousChangeError(
+        "the table has several rows with one record key, as INSERT may leave them, and a change of one of them would "
+        "change them all; nothing was written: delete all rows of the key, by a condition that each of them meets, and "
+        "insert the one that stays",
+        first_key=key,
+    )
 
 
 def check_absent(keys: pa.Array | pa.ChunkedArray) -> None:

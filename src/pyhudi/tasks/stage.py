@@ -28,7 +28,7 @@ from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
 from pyhudi.tasks.record_size import stored_share
-from pyhudi.tasks.row_changes import CHANGE, Change, ChangeKeys, keyed_changes, of_codes, settled
+from pyhudi.tasks.row_changes import CHANGE, NAMED, Change, ChangeKeys, keyed_changes, of_codes, settled
 
 ROW = "#row"
 """The number of a row in its split's rows file, from 0."""
@@ -88,7 +88,7 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     storage = open_spec(task.storage)
     rows_path = f"{task.folder}/rows-{context.write_token}.arrow"
     keys_path = f"{task.folder}/keys-{context.write_token}.arrow"
-    control = [] if task.changes is None else [CHANGE]
+    control = [] if task.changes is None else [CHANGE, NAMED]
     names = [RECORD_KEY, PARTITION_PATH, *task.rules.ordering_fields, *control]
     kept: list[pa.RecordBatch] = []
     staged = _keyed_batches(task, context, batches)
@@ -198,12 +198,13 @@ def _one_version_per_record(task: StageTask, table: pa.Table) -> pa.Table:
     table = table.append_column(ROW, pa.array(np.arange(table.num_rows, dtype=np.int64)))
     identity = [RECORD_KEY] if task.table_wide_keys else [RECORD_KEY, PARTITION_PATH]
     if task.changes is not None:
-        newest = settled(table, identity, task.rules.ordering_fields if task.rules.selects else ())
-    elif not task.combine or not task.rules.selects:
+        fields = task.rules.ordering_fields if task.rules.selects else ()
+        with within_arrays(table):
+            return settled(table, identity, fields, task.changes)
+    if not task.combine or not task.rules.selects:
         return table
-    else:
-        ordering = [table.column(name) for name in task.rules.ordering_fields]
-        newest = newest_versions([table.column(name) for name in identity], ordering)
+    ordering = [table.column(name) for name in task.rules.ordering_fields]
+    newest = newest_versions([table.column(name) for name in identity], ordering)
     with within_arrays(table):
         return table if len(newest) == table.num_rows else table.take(pa.array(newest))
 

@@ -122,7 +122,7 @@ def _sorted_by_bucket(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, 
             position=UNKNOWN_POSITION if isinstance(write, (Upsert, Delete, ApplyChanges)) else _NEW,
             deletes=isinstance(write, Delete),
             left_out=known.get(number, ()),
-            changes=isinstance(write, ApplyChanges),
+            changes=write.keys if isinstance(write, ApplyChanges) else None,
             # Releases that write tables of version 8 agree with one another.
             key_fields=None if job.table.version.has_completion_times else index.key_fields,
         )

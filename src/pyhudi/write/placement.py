@@ -202,7 +202,7 @@ def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
             quotas=plan.quotas.get(number, {}) if not isinstance(write, Delete) else None,
             writes_tagged=not isinstance(write, Insert),
             delete_tagged=isinstance(write, Delete),
-            changes=isinstance(write, ApplyChanges),
+            changes=write.keys if isinstance(write, ApplyChanges) else None,
         )
         for number, split in enumerate(batch.splits)
     ]

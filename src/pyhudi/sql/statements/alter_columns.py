@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -21,7 +21,8 @@ from pyhudi.sql.catalog.registered import with_columns_of
 from pyhudi.sql.catalog.session_tables import CatalogTable
 from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.text.clauses import text_value
-from pyhudi.sql.text.tokens import Cursor, Token
+from pyhudi.sql.text.expressions import take_type
+from pyhudi.sql.text.tokens import Cursor
 
 _AFTER_TYPE = ("COMMENT", "FIRST", "AFTER", "DEFAULT")
 
@@ -125,49 +126,27 @@ def parse_columns(cursor: Cursor, table: NamedTable, entry: CatalogTable, word: 
 
 def _added(cursor: Cursor) -> list[Step]:
     cursor.one_of("COLUMNS", "COLUMN")
-    steps = []
-    for part in _columns(cursor.parenthesised() if cursor.peek("(") else cursor):
+    part, steps = cursor.parenthesised() if cursor.peek("(") else cursor, []
+    while True:
         name = str(part.name())
         part.accept(":")
         steps.append(_with_options(part, name, _type(part), is_new=True))
-    return steps
-
-
-def _columns(cursor: Cursor) -> list[Cursor]:
-    """All that is left, cut at its commas, but for those inside of a type such as `STRUCT<a: INT, b: INT>`."""
-    parts: list[Cursor] = []
-    while not cursor.is_at_end:
-        first = cursor.position
-        cursor.until(",")
-        while _is_open(cursor.tokens[first : cursor.position]) and cursor.accept(","):
-            cursor.until(",")
-        tokens = cursor.tokens[first : cursor.position]
-        parts.append(Cursor(cursor.text, tokens, end=tokens[-1].end if tokens else cursor.place))
-        if not cursor.accept(","):
-            break
-    return parts
+        if not part.accept(","):
+            return steps
 
 
 def _type(cursor: Cursor) -> str:
-    """A type, up to what may follow it. Columns inside of it may have comments, too."""
-    first, start = cursor.position, cursor.place
-    cursor.until(*_AFTER_TYPE)
-    while _is_open(cursor.tokens[first : cursor.position]) and not cursor.is_at_end:
-        cursor.one_of(*_AFTER_TYPE)
-        cursor.until(*_AFTER_TYPE)
-    return "" if cursor.position == first else cursor.text[start : cursor.tokens[cursor.position - 1].end]
-
-
-def _is_open(tokens: Sequence[Token]) -> bool:
-    """Whether a type begins in these words that does not end in them."""
-    signs = [token.value for token in tokens if not (token.is_text or token.is_quoted_name)]
-    return sum(sign.count("<") - sign.count(">") for sign in signs) > 0
+    """A type, up to what may follow it."""
+    start = cursor.place
+    take_type(cursor)
+    cursor.until(",", *_AFTER_TYPE)  # as in TIMESTAMP WITHOUT TIME ZONE
+    return cursor.text[start : cursor.tokens[cursor.position - 1].end]
 
 
 def _with_options(cursor: Cursor, name: str, kind: str | None, *, is_new: bool = False, to: str | None = None) -> Step:
     """The rest of a column: its comment and its place, in any order."""
     comment, first, after, may_be_null = None, False, None, False
-    while not cursor.is_at_end:
+    while not (cursor.is_at_end or cursor.peek(",")):
         word = cursor.one_of("COMMENT", "FIRST", "AFTER", "TYPE", "DROP")
         if word == "COMMENT":
             comment = text_value(cursor)

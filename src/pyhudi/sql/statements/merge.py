@@ -16,11 +16,13 @@ from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.reads import tables_read_now
 from pyhudi.sql.statements.definitions import Scope
-from pyhudi.sql.statements.expressions import expression, pointing
 from pyhudi.sql.statements.new_values import Assignment, assignments, new_value, values_of
+from pyhudi.sql.statements.pointing import pointing
 from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.statements.queries import Queries, queries_in
+from pyhudi.sql.statements.target import target_table
 from pyhudi.sql.statements.update import alias_of
+from pyhudi.sql.text.expressions import expression
 from pyhudi.sql.text.qualified import FullNames
 from pyhudi.sql.text.tokens import Cursor, Slice
 from pyhudi.write.row_changes.plan import Delete, Insert, MergePlan, Update
@@ -132,16 +134,15 @@ def parse(cursor: Cursor, names: Names, before: Slice | None = None) -> MergeInt
     cursor.expect("MERGE")
     evolves = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
-    named = cursor.name()
-    table = names.table(named)
+    table = target_table(cursor, names)
     if evolves:
         cursor.fail(
-            "a merge does not change the columns of a Hudi table: add them by ALTER TABLE first", at=named.start
+            "a merge does not change the columns of a Hudi table: add them by ALTER TABLE first", at=table.name.start
         )
-    target = alias_of(cursor, "USING")
+    alias = alias_of(cursor, "USING")
     cursor.expect("USING")
     relation, source, called = _relation(cursor, names)
-    scope = Scope(before, {**table.called(target), **called})
+    scope = Scope(before, {**table.called(alias), **called})
     cursor.expect("ON")
     on = scope.seen(expression(cursor, "WHEN"))
     clauses = []
@@ -150,7 +151,7 @@ def parse(cursor: Cursor, names: Names, before: Slice | None = None) -> MergeInt
     cursor.end()
     if not clauses:
         cursor.fail("WHEN is expected", known=["WHEN"])
-    return MergeInto(cursor.text, table, target or named.parts[-1], relation, source, on, tuple(clauses), before)
+    return MergeInto(cursor.text, table, alias or table.name.parts[-1], relation, source, on, tuple(clauses), before)
 
 
 def _changed(when: When, change: Callable[[Slice], Slice], change_values: Callable[[Any], Any]) -> When:

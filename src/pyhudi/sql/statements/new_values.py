@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from pyspark.sql.types import StructType
 
-from pyhudi.sql.statements.expressions import expression
+from pyhudi.sql.text.expressions import expression
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
-from pyhudi.sql.text.tokens import Cursor, Name, Slice, Token, error_at
+from pyhudi.sql.text.tokens import Cursor, Name, Slice, error_at
 
 _DEFAULT = "DEFAULT"
 
@@ -18,26 +18,37 @@ _DEFAULT = "DEFAULT"
 def new_value(cursor: Cursor, *stops: str) -> Slice:
     """Take the expression of a column's new value. `DEFAULT` is null: columns of Hudi tables have no other defaults."""
     found = expression(cursor, *stops)
-    return Slice("NULL", found.start) if found.text.upper() == _DEFAULT else found
+    return Slice("NULL", found.start) if _is_default(found) else found
+
+
+def _is_default(found: Slice) -> bool:
+    return found.text.upper() == _DEFAULT
 
 
 def with_nulls(cursor: Cursor) -> str:
     """Take `VALUES …` up to the end, with `NULL` in the place of each `DEFAULT` that is a value of its own."""
-    first, start = cursor.position, cursor.place
-    written = cursor.until()
-    pieces, done, depth = list[str](), start, 0
-    tokens = cursor.tokens[first : cursor.position]
-    for before, token, after in zip(tokens[:-1], tokens[1:], (*tokens[2:], None), strict=True):
-        if token.is_word(_DEFAULT) and depth <= 1 and _stands_alone(before, after):
-            pieces += [cursor.text[done : token.start], "NULL"]
-            done = token.end
-        depth += token.is_word("(") - token.is_word(")")
-    return "".join([*pieces, cursor.text[done : start + len(written.text)]])
+    ahead, written = Cursor(cursor.text, cursor.tokens[cursor.position :]), cursor.until()
+    if not any(token.is_word(_DEFAULT) for token in ahead.tokens):
+        return written.text
+    ahead.expect("VALUES")
+    pieces, done, end = list[str](), written.start, written.start + len(written.text)
+    for value in _values(ahead):
+        if _is_default(value):
+            pieces += [cursor.text[done : value.start], "NULL"]
+            done = value.start + len(_DEFAULT)
+    return "".join([*pieces, cursor.text[done:end]])
 
 
-def _stands_alone(before: Token, after: Token | None) -> bool:
-    follows = any(before.is_word(word) for word in ("VALUES", "(", ","))
-    return follows and (after is None or after.is_word(",") or after.is_word(")"))
+def _values(cursor: Cursor) -> Iterator[Slice]:
+    """The values of the rows of `VALUES (1, 2), 3, …`."""
+    while True:
+        if cursor.peek("("):
+            yield from map(expression, cursor.parenthesised().listed())
+            cursor.until(",")  # what follows the last row, such as a name
+        else:
+            yield expression(cursor)
+        if not cursor.accept(","):
+            return
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from pyhudi.api.row_changes import change_rows
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.statements.definitions import Scope
-from pyhudi.sql.statements.expressions import expression, pointing
 from pyhudi.sql.statements.new_values import Assignment, assignments, values_of
+from pyhudi.sql.statements.pointing import pointing
 from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.statements.queries import Queries, queries_in
+from pyhudi.sql.statements.target import target_table
+from pyhudi.sql.text.expressions import expression
 from pyhudi.sql.text.tokens import Cursor, Slice
 
 
@@ -59,23 +61,21 @@ class Update:
 def parse_update(cursor: Cursor, names: Names, before: Slice | None = None) -> Update:
     """`UPDATE name [[AS] alias] SET …`. `before`: the definitions of WITH, which its queries see."""
     cursor.expect("UPDATE")
-    named = cursor.name()
-    table = names.table(named)
+    table = target_table(cursor, names)
     alias = alias_of(cursor, "SET")
     cursor.expect("SET")
     scope = Scope(before, table.called(alias))
     assigned = scope.seen_values(assignments(cursor, "WHERE"))
-    return Update(cursor.text, table, alias or named.parts[-1], assigned, _where(cursor, scope))
+    return Update(cursor.text, table, alias or table.name.parts[-1], assigned, _where(cursor, scope))
 
 
 def parse_delete(cursor: Cursor, names: Names, before: Slice | None = None) -> Update:
     """`DELETE FROM name [[AS] alias] …`. `before`: as for `parse_update`."""
     cursor.expect("DELETE", "FROM")
-    named = cursor.name()
-    table = names.table(named)
+    table = target_table(cursor, names)
     alias = alias_of(cursor, "WHERE")
     scope = Scope(before, table.called(alias))
-    return Update(cursor.text, table, alias or named.parts[-1], None, _where(cursor, scope))
+    return Update(cursor.text, table, alias or table.name.parts[-1], None, _where(cursor, scope))
 
 
 def alias_of(cursor: Cursor, *following: str) -> str | None:

@@ -191,7 +191,7 @@ class Cursor:
         if not self.peek("("):
             self.fail("( is expected", known=["("])
         first = self.position + 1
-        self._skip_one()
+        self.skip()
         last = self.position - 1
         return Cursor(self.text, self.tokens[first:last], end=self.tokens[last].start)
 
@@ -200,7 +200,7 @@ class Cursor:
         start = self.place
         end = start
         while (token := self.token) is not None and not any(map(token.is_word, (*words, ";"))):
-            self._skip_one()
+            self.skip()
             end = self.tokens[self.position - 1].end
         return Slice(self.text[start:end], start)
 
@@ -243,8 +243,8 @@ class Cursor:
             self.text, self.place if at is None else at, message, found=found, nearest=next(iter(near), None)
         )
 
-    def _skip_one(self) -> None:
-        """Take one word, or a pair of parentheses with all that is in it."""
+    def skip(self) -> None:
+        """Take one word, or a pair of parentheses or other brackets with all that is in it."""
         closers: list[str] = []
         start = self.place
         while (token := self.token) is not None:

@@ -187,7 +187,7 @@ def _bare(name: str) -> str:
 # --- what the plan means for a table ---------------------------------------------------------------------------------
 
 
-def change_keys(job: WriteJob, given: Iterable[str]) -> ChangeKeys:
+def change_keys(job: WriteJob, given: Iterable[str], *, is_merge: bool) -> ChangeKeys:
     """How rows of stored records get their keys, where updates give values to these columns."""
     tops = {name.lower() for name in given}
 
@@ -197,6 +197,7 @@ def change_keys(job: WriteJob, given: Iterable[str]) -> ChangeKeys:
     return ChangeKeys(
         rekeys=is_given(job.keys.record_key_fields),
         moves=not is_global(job) and is_given(job.keys.partition_field_names),
+        is_merge=is_merge,
     )
 
 

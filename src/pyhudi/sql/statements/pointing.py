@@ -1,4 +1,4 @@
-"""Expressions inside of statements: slices of the text, which Spark parses, their ends, and their errors."""
+"""Errors of Spark and pyhudi about a part of a statement, with their place in it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,7 @@ from typing import Any
 from pyspark.errors import AnalysisException, ParseException
 
 from pyhudi.errors import ConfigError
-from pyhudi.sql.text.tokens import Cursor, Slice, error_at
-
-
-def expression(cursor: Cursor, *stops: str) -> Slice:
-    """Take an expression up to the first of these words that is in no parentheses, and in no `CASE … END`.
-
-    Raises:
-        SqlStatementError: there is none, or a CASE has no END.
-    """
-    start, depth = cursor.place, 0
-    end = start
-    while True:
-        piece = cursor.until("CASE", "END", *(() if depth else stops))
-        end = piece.start + len(piece.text) if piece else end
-        token = cursor.token
-        if token is None or token.is_word(";") or not (token.is_word("CASE") or token.is_word("END")):
-            break
-        depth += 1 if token.is_word("CASE") else -1 if depth else 0
-        cursor.position += 1
-        end = token.end
-    if depth:
-        cursor.fail("this CASE has no END", at=start)
-    if end == start:
-        cursor.fail("an expression is expected")
-    return Slice(cursor.text[start:end], start)
+from pyhudi.sql.text.tokens import Slice, error_at
 
 
 @contextmanager
