@@ -1,4 +1,4 @@
-"""Size-limited reads of whole files from untrusted tables, and concurrent reads of small files."""
+"""Size-limited reads of whole files from untrusted tables, and concurrent requests for small files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 
 READS_AT_ONCE = 32
-"""Number of small files of an object store that are read at the same time."""
+"""Number of small files of an object store that are read, or put, at the same time."""
 
 
 def read_at_most(storage: Storage, path: str, bytes_max: int) -> bytes:
@@ -54,13 +54,13 @@ def read_decoded(storage: Storage, path: str, bytes_max: int, decode: Callable[.
             may_grow = storage.wait_for_writer(path)
 
 
-def at_once(storage: Storage, read: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """The results of `read` for all items, in the order of the items. On an object store the reads run concurrently.
+def at_once(storage: Storage, call: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    """The results of `call` for all items, in the order of the items. On an object store the calls run concurrently.
 
     Raises:
-        HudiError: the first error of `read`.
+        HudiError: the first error of `call`.
     """
     if not isinstance(storage, ObjectStorage) or len(items) < 2:  # one needs no thread
-        return [read(item) for item in items]
+        return [call(item) for item in items]
     with ThreadPoolExecutor(max_workers=min(READS_AT_ONCE, len(items))) as pool:
-        return list(pool.map(read, items))
+        return list(pool.map(call, items))

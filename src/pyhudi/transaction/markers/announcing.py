@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from pyhudi.errors import TransactionError
 from pyhudi.format.markers import Marker, marker_path
+from pyhudi.storage.bounded import at_once
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.markers.early_conflicts import EarlyDetection, check_groups_are_free
 from pyhudi.transaction.markers.reading import groups_of_files
@@ -53,7 +54,8 @@ def create_markers(
     """Store the markers of data files, and return when they are durable; only then may the files be written.
 
     `groups_exist`: the files belong to existing file groups, which other writers may be writing to. Cost: with DIRECT
-    one put per marker, and before it what `check_groups_are_free` costs; otherwise a share of a batch of the service.
+    one put per marker, many at once on an object store, and before it what `check_groups_are_free` costs; otherwise a
+    share of a batch of the service.
 
     Raises:
         WriteConflictError: early conflict detection found another live writer on one of the groups.
@@ -66,8 +68,7 @@ def create_markers(
     if groups_exist and how.detection is not None:
         groups = frozenset(groups_of_files(marker.data_path for marker in markers))
         check_groups_are_free(storage, instant_time, how.detection, groups)
-    for marker in markers:
-        storage.put(marker_path(instant_time, marker), b"", durable=False)
+    at_once(storage, lambda marker: storage.put(marker_path(instant_time, marker), b"", durable=False), markers)
 
 
 def register_service(service: MarkerService, key: str, address: ServiceAddress | None) -> ServiceHandle:
