@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pyhudi
 from pyhudi.errors import ConfigError, TableExistsError, UnsupportedFeatureError
-from pyhudi.spark.streams.stopping import stopped_quietly
+from pyhudi.spark.streams.sink import stopped_quietly
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())])
 OPTIONS = {

@@ -21,9 +21,8 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
 from pyhudi.write.bootstrap.copying import KeyCheck
-from pyhudi.write.bootstrap.estimate import with_seconds
 from pyhudi.write.bootstrap.later import copy_new_partitions, plan_new_partitions
-from pyhudi.write.bootstrap.plan import PLAN_SCHEMA, BootstrapPlan, ModeOf, plan_bootstrap
+from pyhudi.write.bootstrap.plan import PLAN_SCHEMA, BootstrapPlan, ModeOf, plan_bootstrap, with_seconds
 from pyhudi.write.bootstrap.run import run_bootstrap
 from pyhudi.write.result import WriteResult
 

@@ -21,7 +21,7 @@ from pyhudi.table.timeline import Timeline
 if TYPE_CHECKING:
     from pyhudi.engine.progress import OnProgress
     from pyhudi.merge.rules import Merger
-    from pyhudi.services.frame.call import ServiceCall
+    from pyhudi.services.frame.service import ServiceCall
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TableHandle:
         Raises `ConfigError` for an option that is not legal, and for Spark with `on_progress`.
         """
         from pyhudi.config.write_config import WriteConfig
-        from pyhudi.services.frame.call import ServiceCall
+        from pyhudi.services.frame.service import ServiceCall
         from pyhudi.transaction.settings import locking, transaction_settings
 
         config = WriteConfig.from_options(self.options_of_call(given, call=call))

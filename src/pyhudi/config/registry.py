@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pyhudi.config.defaults_file import warn_of_defaults_file
 from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
@@ -40,6 +41,10 @@ from pyhudi.config.options_write import (
 from pyhudi.config.refused_keys import REFUSED, Side, is_refusable, refusal
 from pyhudi.config.unsupported_keys import UNSUPPORTED, unsupported_area
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+
+_FOLDER_VARIABLE = "HUDI_CONF_DIR"
+_FOLDER = "/etc/hudi/conf"
+_NAME = "hudi-defaults.conf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +166,18 @@ def _refuse_or_warn(key: str, text: str, side: Side) -> None:
         warnings.warn(f"{key} has no effect: this key is unknown{hint}", OptionWarning, stacklevel=4)
     elif nearest is not None and nearest in OPTIONS and not nearest.startswith("hoodie."):
         warnings.warn(f"{key} has no effect: did you mean {nearest}?", OptionWarning, stacklevel=4)
+
+
+def warn_of_defaults_file() -> None:
+    """Warn (`OptionWarning`) where there is such a file: jobs of JVM Hudi on this machine go by its options.
+
+    Cost: one look for a local file. What lies on other stores is not looked for.
+    """
+    folder = os.environ.get(_FOLDER_VARIABLE, _FOLDER)
+    file = Path(folder.removeprefix("file:"), _NAME)
+    if file.is_file():
+        warnings.warn(
+            f"the options in {file} have no effect: pyhudi reads none but those that it is given, as in hudi_options",
+            OptionWarning,
+            stacklevel=5,
+        )

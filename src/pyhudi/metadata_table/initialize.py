@@ -12,16 +12,19 @@ from typing import Final
 
 import pyarrow as pa
 
+from pyhudi.config.table_config import TableConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, encode_partition_metadata
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.metadata_table.schema import KEY
+from pyhudi.format.properties import format_properties, table_checksum
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
-from pyhudi.metadata_table.create import put_metadata_table_properties
+from pyhudi.format.timeline.table_version import TABLE_VERSIONS
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
 from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, create_group, file_ids, write_base
-from pyhudi.metadata_table.folders import inner_version, partition_folder
+from pyhudi.metadata_table.folders import PROPERTIES_PATH, inner_version, partition_folder
 from pyhudi.metadata_table.index_plans import delete_plan, load_plan
 from pyhudi.metadata_table.partitions.protocol import (
     LargePartition,
@@ -30,6 +33,7 @@ from pyhudi.metadata_table.partitions.protocol import (
     PlacedPartition,
     Source,
 )
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
 from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX
 from pyhudi.table.metadata_table import PARTITIONS_KEY, drop_metadata_table
@@ -39,6 +43,19 @@ from pyhudi.table.timeline import Timeline, instant_path, load_timeline
 _FIRST_TIME: Final = {True: 0, False: 10}
 """The first instant of a metadata table as a number, by whether its version has completion times."""
 _TASK: Final = "0-0-0"
+_BY_CLASS = {
+    "hoodie.table.keygenerator.class": "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
+    "hoodie.compaction.record.merger.strategy": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    "hoodie.archivelog.folder": "archived",
+}
+_BY_TYPE = {
+    "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+    "hoodie.record.merge.mode": "CUSTOM",
+    "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+    "hoodie.archivelog.folder": "history",
+    "hoodie.timeline.path": "timeline",
+    "hoodie.timeline.history.path": "history",
+}
 
 
 def initialize_partitions(
@@ -167,3 +184,29 @@ def next_initial_time(timeline: Timeline) -> InstantTime:
     first = _FIRST_TIME[timeline.version.has_completion_times]
     taken = [int(one.requested_time) for one in timeline.instants if one.requested_time.startswith("0" * 10)]
     return InstantTime(f"{max([first - 1, *taken]) + 1:017d}")
+
+
+def metadata_table_properties(config: TableConfig) -> dict[str, str]:
+    """The properties that JVM Hudi gives the metadata table of a table. It has the version of the table."""
+    version, name = TABLE_VERSIONS[config.version.number], f"{config.name}_metadata"
+    values = {
+        "hoodie.table.name": name,
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": str(version),
+        "hoodie.timeline.layout.version": str(version.layout_version),
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": KEY,
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.table.checksum": table_checksum("", name),
+    }
+    if version.has_generator_types:
+        return {**values, **_BY_TYPE, "hoodie.table.initial.version": str(version)}
+    return {**values, **_BY_CLASS}
+
+
+def put_metadata_table_properties(storage: Storage, config: TableConfig) -> None:
+    """Put the properties of the metadata table, which makes its folder a table. Cost: one put."""
+    data = format_properties(metadata_table_properties(config), comment="Properties of a table made by pyhudi")
+    storage.put(PROPERTIES_PATH, data)

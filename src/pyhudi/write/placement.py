@@ -7,13 +7,15 @@ file group of every record is computed (`write/bucket_placement.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.file_names import file_id
+from pyhudi.format.metadata.commit import WRITER_KEY
+from pyhudi.format.timeline.instant import Action
 from pyhudi.index.deleted_in_logs import tag_returning_rows
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.selection import index_of, scope_of
@@ -24,13 +26,12 @@ from pyhudi.metadata_table.partitions.record_index import LEARNED_BY_INDEX
 from pyhudi.services.clustering.hash_rings import Resizes
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
 from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.tasks.route import RouteTask, route_split
 from pyhudi.tasks.stage import StagedSplit
 from pyhudi.transaction.transaction import Transaction
-from pyhudi.write.decisive_logs import groups_with_decisive_logs
 from pyhudi.write.job import WriteJob
 from pyhudi.write.operations import ApplyChanges, Delete, Insert, StagedWrite, Upsert, looks_up
 from pyhudi.write.plan import FilePlan, Profile, Sizing, plan_files, record_size_estimate
@@ -217,3 +218,36 @@ def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
         for assignment, segment in result.segments:
             segments.setdefault(assignment, []).append(segment)
     return segments
+
+
+def groups_with_decisive_logs(table: TableState, slices: Iterable[FileSlice]) -> frozenset[FileGroupId]:
+    """The file groups whose logs may decide which records they hold.
+
+    Most logs of pyhudi hold new versions of stored records only: its commits have `WRITER_KEY`, and their stats count
+    inserts and deletes of each log. A log with either is decisive, and so is a log of another writer: some indexes of
+    JVM Hudi write new records into logs, and its stats count all rows of a log as updates.
+    Cost: one read per delta commit that wrote one of the logs; in version 6, where names of logs do not show their
+    write, per delta commit since the oldest slice with logs began. Nothing if no slice has both a base file and logs.
+    """
+    with_logs = [file_slice for file_slice in slices if file_slice.base is not None and file_slice.logs]
+    if not with_logs:
+        return frozenset()
+    decisive = {log.path for file_slice in with_logs for log in file_slice.logs}
+    named = {log.instant_time for file_slice in with_logs for log in file_slice.logs}
+    oldest = min(file_slice.instant_time for file_slice in with_logs)
+    for instant in reversed(table.timeline.completed_writes):
+        if not decisive or instant.requested_time < oldest:
+            break
+        by_name = table.version.has_completion_times
+        if instant.action is Action.DELTA_COMMIT and (instant.requested_time in named or not by_name):
+            metadata = load_commit_metadata(table.storage, instant, table.version)
+            if WRITER_KEY in metadata.extra:
+                decisive -= {
+                    stat.path
+                    for stats in metadata.stats_by_partition.values()
+                    for stat in stats
+                    if not stat.num_inserts and not stat.num_deletes
+                }
+    return frozenset(
+        file_slice.group for file_slice in with_logs if any(log.path in decisive for log in file_slice.logs)
+    )

@@ -24,8 +24,8 @@ from pyhudi.format.timeline.instant import (
     completed_action,
     parse_instant_file_name,
 )
-from pyhudi.metadata_table.bounds import first_unmerged_write
 from pyhudi.metadata_table.complete_indexes import note_before_archiving
+from pyhudi.metadata_table.folders import inner_version
 from pyhudi.services.archiving.bounds import Needed, Verdict, archivable, verdicts
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
@@ -33,14 +33,14 @@ from pyhudi.services.archiving.merge_logs import finish_merge, merge_logs
 from pyhudi.services.cleaning.execute import load_clean_plan
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
 from pyhudi.services.compaction.schedule import newest_compaction
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone
+from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.pending_clusterings import load_clustering_plan, pending_clusterings
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import WRITE_ACTIONS
+from pyhudi.table.timeline import WRITE_ACTIONS, load_timeline, position_of
 from pyhudi.table.written_files import load_written_files
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
@@ -240,3 +240,18 @@ def _state_files(table: TableState) -> list[tuple[Instant, FileInfo]]:
     files = table.storage.list_folder(table.version.timeline_folder).files
     named = ((parse_instant_file_name(info.name, table.version), info) for info in files)
     return [(state, info) for state, info in named if state is not None]
+
+
+def first_unmerged_write(table: TableState) -> str | None:
+    """The oldest write that has to stay on the timeline for the metadata table; None where it needs none.
+
+    As in JVM Hudi: the first that was completed since the newest compaction of the metadata table, and without one the
+    first of all. Cost: a listing, where the table has a metadata table.
+    """
+    if not has_metadata_table(table):
+        return None
+    inner = load_timeline(table.storage, inner_version(table.version))
+    newest = max((one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT), default="")
+    return min(
+        (one.requested_time for one in table.timeline.completed_writes if position_of(one) >= newest), default=None
+    )

@@ -25,7 +25,7 @@ from pyhudi.format.timeline.lsm_history import (
     parse_manifest_name,
 )
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive.history import current_manifest, history_files, times_in

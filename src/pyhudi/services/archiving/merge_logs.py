@@ -21,7 +21,7 @@ from pyhudi.format.metadata.archive_merge import (
 from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, check_archive_blocks
 from pyhudi.format.timeline.archived_log_writing import archive_file_name, archive_number, parse_archived_states
 from pyhudi.services.archiving.into_logs import create
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.locks.table_lock import HeldLock

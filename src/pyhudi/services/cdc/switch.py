@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.log.cdc import LoggingMode
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.features import check_writable

@@ -35,8 +35,7 @@ from pyhudi.metadata_table.update import apply_change
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
 from pyhudi.services.cleaning.sources import sources_to_delete
 from pyhudi.services.cleaning.withdraw import withdraw_clean
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec

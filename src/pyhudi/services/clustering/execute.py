@@ -47,8 +47,8 @@ from pyhudi.services.clustering.hash_rings import (
 )
 from pyhudi.services.clustering.planned_slices import planned_slices
 from pyhudi.services.clustering.schedule import schema_of
-from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.frame.planned_run import PlannedRun, planned_run
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_plan
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.columns_at_a_time import with_names_of

@@ -10,7 +10,7 @@ from pyhudi.config.options_clustering import ClusteringOptions, ClusteringPlanSt
 from pyhudi.errors import ConfigError
 from pyhudi.services.clustering.plan import PlannedClustering
 from pyhudi.services.clustering.resizes import ResizeLimits, plan_resizes
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.features import bucket_engine_of
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView

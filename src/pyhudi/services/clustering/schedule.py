@@ -11,8 +11,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.clustering.plan import PlannedClustering, plan_clustering
 from pyhudi.services.clustering.resize_plan import has_rings, planned_resizes
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_clusterable

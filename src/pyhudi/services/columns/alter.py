@@ -20,7 +20,7 @@ from pyhudi.format.schema.avro_arrow import ColumnPath, column_text
 from pyhudi.format.schema.internal_types import check_ids_possible, first_schema
 from pyhudi.format.timeline.instant import Action, InstantTime
 from pyhudi.services.columns.column_change import ColumnChange
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.services.rollback.rollback import roll_back_failed_writes

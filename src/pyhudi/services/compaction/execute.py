@@ -15,8 +15,8 @@ from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.compaction.schedule import check_merge_on_read
-from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.frame.planned_run import planned_run
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.columns_at_a_time import with_names_of
 from pyhudi.table.committed_files import refuse

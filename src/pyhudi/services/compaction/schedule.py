@@ -16,8 +16,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.services.compaction.plan import PlannedCompaction, plan_compaction, plan_log_compaction
 from pyhudi.services.compaction.strategies import CompactionSettings
 from pyhudi.services.compaction.triggers import TriggerSettings, is_due, trigger_facts
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_compactable

@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from pyhudi.config.enums import CompactionTrigger
 from pyhudi.format.timeline.instant import Action, parse_instant_time
-from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Due
 from pyhudi.table.timeline import Timeline, position_of
 
 _MS_PER_SECOND = 1000

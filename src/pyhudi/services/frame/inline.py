@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from pyhudi.errors import CorruptDataError, HudiError
 from pyhudi.services.frame.background import can_run_in_background, run_in_background
-from pyhudi.services.frame.call import ServiceCall
 from pyhudi.services.frame.runner import finish_plan
-from pyhudi.services.frame.service import Mode, Service
+from pyhudi.services.frame.service import Mode, Service, ServiceCall
 from pyhudi.services.frame.table_of_services import SERVICES
 
 _log = logging.getLogger("pyhudi")

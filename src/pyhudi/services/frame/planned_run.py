@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyhudi.errors import AlreadyExistsError, InvalidRequestError, LockLostError
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.timeline.instant import Instant, InstantState, advanced
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
 from pyhudi.tasks.log_writer import WRITE_TOKEN_NUMBERS

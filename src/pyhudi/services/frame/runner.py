@@ -8,9 +8,7 @@ from dataclasses import asdict, replace
 
 from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.format.timeline.instant import Instant
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
-from pyhudi.services.frame.service import RunOutcome, Service, ServiceRun, Work
+from pyhudi.services.frame.service import Due, RunOutcome, Service, ServiceCall, ServiceRun, Work
 from pyhudi.services.frame.table_of_services import SERVICES
 from pyhudi.transaction.plan_fencing import is_running
 

@@ -18,9 +18,7 @@ from pyhudi.services.clustering.execute import pending_clusterings, run_clusteri
 from pyhudi.services.clustering.schedule import clustering_due, schedule_clustering
 from pyhudi.services.compaction.execute import Compacted, run_compaction
 from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
-from pyhudi.services.frame.service import Mode, Service, Work
+from pyhudi.services.frame.service import Due, Mode, Service, ServiceCall, Work
 from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
 from pyhudi.services.partition_ttl.expire import expire_partitions, expiry_due
 from pyhudi.services.restore.recover import recover

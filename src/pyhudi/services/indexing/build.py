@@ -53,7 +53,7 @@ from pyhudi.metadata_table.partitions.protocol import (
     PlacedPartition,
     Source,
 )
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.catch_up import CannotCatchUpError, Step, steps_between
 from pyhudi.services.indexing.running import fence_of, is_being_built
 from pyhudi.storage.protocol import Storage

@@ -12,7 +12,7 @@ from pyhudi.metadata_table.partitions.expression_index import expression_index_o
 from pyhudi.metadata_table.partitions.maintained import is_by_partition, maintained_partition, secondary_index_of
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import asked_indexes, can_be_built, sizing_of
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.build import BuiltIndex, build_index
 from pyhudi.services.indexing.definitions import Statistic, expression_definition, secondary_definition
 from pyhudi.services.indexing.drop import drop_index

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.index_plans import delete_plan, load_plan, pending_plans
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.running import fence_of, is_being_built
 from pyhudi.table.features import check_writable
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions, put_index_definitions

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyhudi.errors import HudiError
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.create import build_again
 from pyhudi.services.indexing.drop import drop_index
 from pyhudi.table.index_definitions import types_at

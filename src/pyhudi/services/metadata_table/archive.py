@@ -13,7 +13,7 @@ from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.services.archiving.archive import files_of_instants
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.timeline import Timeline, position_of
 
 COMMITS_MIN = 20

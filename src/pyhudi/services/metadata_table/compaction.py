@@ -27,7 +27,7 @@ from pyhudi.metadata_table.lookup import read_group
 from pyhudi.metadata_table.partitions.maintained import kept_partitions, maintained_partition
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.metadata_table.write_checks import INITIAL_PREFIX
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.state import TableState, load_table

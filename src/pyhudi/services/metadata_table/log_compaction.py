@@ -26,7 +26,7 @@ from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.metadata_table.update import write_token
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.metadata_table.compaction import GroupTask, complete, newest_compaction, next_time, operation_of
 from pyhudi.storage.open import open_spec
 from pyhudi.table.state import load_table

@@ -11,7 +11,7 @@ from pyhudi.metadata_table.before_write import settle_metadata_table
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
 from pyhudi.metadata_table.requested_indexes import asked_indexes
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.features import check_writable
 from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
 from pyhudi.table.metadata_table import drop_metadata_table, has_metadata_table

@@ -9,9 +9,7 @@ from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.metadata_table.undo import withdraw_log_compactions
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
-from pyhudi.services.frame.service import Work
+from pyhudi.services.frame.service import Due, ServiceCall, Work
 from pyhudi.services.metadata_table.archive import archive_instants
 from pyhudi.services.metadata_table.clean import delete_old_slices
 from pyhudi.services.metadata_table.compaction import (

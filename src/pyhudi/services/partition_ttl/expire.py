@@ -15,8 +15,7 @@ from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, decode_par
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime, parse_instant_time
 from pyhudi.index.key_value.hbase_publishing import withdraw
-from pyhudi.services.frame.call import ServiceCall
-from pyhudi.services.frame.due import Due
+from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.services.partition_ttl.drop import drop_partitions
 from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.protocol import Storage

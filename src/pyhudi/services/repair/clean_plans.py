@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyhudi.errors import CorruptDataError
 from pyhudi.services.cleaning.execute import load_clean_plan, pending_cleans
 from pyhudi.services.cleaning.withdraw import withdraw_clean
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.features import check_writable
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own

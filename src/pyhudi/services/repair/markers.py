@@ -6,7 +6,7 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.safe_paths import check_file_name
 from pyhudi.format.timeline.instant import InstantState
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.features import check_writable
 from pyhudi.transaction.locks.table_lock import table_lock
 

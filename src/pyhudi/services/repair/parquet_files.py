@@ -9,7 +9,7 @@ from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.io.base_file import read_footer
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import FileInfo, StorageSpec
 from pyhudi.table.features import check_writable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, encode_partition_metadata
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import check_writable
 from pyhudi.table.lister import list_data_files

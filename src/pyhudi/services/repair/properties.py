@@ -8,7 +8,7 @@ from typing import Final
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.format.properties import check_table_properties
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.features import check_loadable, check_writable
 from pyhudi.table.state import PROPERTIES_PATH, TableState, put_properties
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive

@@ -15,7 +15,7 @@ from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, InvalidRequestError, WriteConflictError
 from pyhudi.format.metadata.savepoint import SavepointMetadata, encode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.audit import audit
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import completed_now

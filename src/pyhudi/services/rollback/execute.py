@@ -13,6 +13,7 @@ from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, CorruptDataError, LockLostError, UnsafePathError
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType
+from pyhudi.format.metadata.hashing import COMMIT_SUFFIX, RING_SUFFIX
 from pyhudi.format.metadata.rollback import (
     RollbackMetadata,
     RollbackPartition,
@@ -34,9 +35,9 @@ from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.rollback import begin_rollback, drop_what_stays, end_rollback
-from pyhudi.services.rollback.hash_rings import remove_rings
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.features import HASHING_METADATA_FOLDER
 from pyhudi.table.instant_times import completed_now
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState
@@ -46,6 +47,8 @@ from pyhudi.transaction.plan_fencing import forget_runs
 from pyhudi.transaction.transaction import tidy_up
 
 _SERVICES = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
+_RESIZING = (Action.CLUSTERING, Action.REPLACE_COMMIT)
+"""The actions that make rings, as they are called while they are pending, and when they are completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +250,17 @@ def _without_scheme(uri: str) -> str:
     if local is not None:
         return str(local)
     return "/" + uri.partition("://")[2] if "://" in uri else uri
+
+
+def remove_rings(table: TableState, instant_time: str, action: Action) -> None:
+    """Remove the rings of a write that is rolled back, before its instant.
+
+    Without its instant JVM Hudi takes a ring for that of an archived resize, if a base file of any of its buckets is
+    there. Cost: for tables with a consistent bucket index a listing of all rings.
+    """
+    if action not in _RESIZING or not table.has_hashing_metadata:
+        return
+    names = (instant_time + COMMIT_SUFFIX, instant_time + RING_SUFFIX)
+    for info in list(table.storage.list_recursive(HASHING_METADATA_FOLDER)):
+        if info.name in names:
+            table.storage.delete(info.path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.timeline.table_version import TABLE_VERSIONS, TableVersion
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.upgrade.checks import check_changeable, check_compacted, check_logs, check_nothing_runs
 from pyhudi.services.upgrade.properties import Leg, legs_between, properties_after
 from pyhudi.services.upgrade.steps import STEPS, Move, Step, delete_leftovers, move_of

@@ -23,7 +23,7 @@ from pyhudi.format.timeline.table_version import V6, V8, TableVersion
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.compaction.execute import run_compaction, run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.services.upgrade.archive import archived_write_times, put_archive_logs, put_history
 from pyhudi.services.upgrade.layout import InstantFile, in_other_layout, write_bounds

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.config.option import OptionWarning, options_of, read_group
@@ -25,7 +26,6 @@ from pyhudi.format.timeline.instant import parse_instant_time
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.settings import is_connect
 from pyhudi.spark.streams.checkpoint import LOCATION, Checkpoint
-from pyhudi.spark.streams.stopping import stopped_quietly
 from pyhudi.spark.writer import save_dataframe
 from pyhudi.storage.open import open_storage
 from pyhudi.table.commits import load_commit_metadata
@@ -43,6 +43,9 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 _NO_COMPACTION: Final = {"hoodie.compact.inline": "false", "hoodie.datasource.compaction.async.enable": "false"}
 _NAMES: Final = frozenset(name for _, one in options_of(StreamSinkOptions) for name in one.spellings)
 _log = logging.getLogger("pyhudi")
+_INTERRUPTED: Final = "java.lang.InterruptedException"
+_Interrupted = type("Py4JJavaError", (Exception,), {"__module__": "py4j.protocol"})
+"""Named as the error that Spark looks for."""
 
 
 @dataclass(slots=True)
@@ -157,3 +160,22 @@ def _query_id(spark: SparkSession, checkpoint: Checkpoint) -> str:
     """The id of the running query, which its checkpoint keeps."""
     known = None if is_connect(spark) else spark.sparkContext.getLocalProperty(_QUERY_ID)
     return str(known) if known else checkpoint.query_id(spark)
+
+
+@contextmanager
+def stopped_quietly() -> Iterator[None]:
+    """Raise an interruption of the driver's JVM without its stack trace; other errors as they are."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        if not _is_interruption(error.java_exception):
+            raise
+        raise _Interrupted(f"An error occurred while calling the driver.\n: {_INTERRUPTED}") from None
+
+
+def _is_interruption(error: Any) -> bool:
+    while error is not None:
+        if error.getClass().getName() == _INTERRUPTED:
+            return True
+        error = error.getCause()
+    return False

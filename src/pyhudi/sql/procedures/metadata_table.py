@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.compute as pc
@@ -19,9 +20,7 @@ from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.metadata_table.statistics_lookup import statistics_of_files
 from pyhudi.services.metadata_table.rebuild import build_metadata_table, remove_metadata_table
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.column_overlap import overlap_of
 from pyhudi.sql.procedures.declared import FILTER, TABLE, TABLE_OR_PATH, Procedure, Rows, columns, flag, number, text
-from pyhudi.sql.procedures.statistics_text import bound_of, bound_text
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.index_definitions import COLUMN_STATS
@@ -29,6 +28,16 @@ from pyhudi.table.lister import list_data_files
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
 from pyhudi.table.state import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How many files have a value: on average, at most, and at percentiles of the values that bound ranges."""
+
+    average: float
+    most: int
+    percentiles: tuple[int, int, int, int]
+    values: int
 
 
 def _metadata(table: TableState) -> MetadataState:
@@ -253,3 +262,40 @@ PROCEDURES = (
         run=_delete,
     ),
 )
+
+
+def overlap_of(ranges: Sequence[tuple[Any, Any]]) -> Overlap:
+    """The overlap of the ranges of some files, each from its least to its greatest value."""
+    points = sorted([(low, 0) for low, _ in ranges] + [(high, 1) for _, high in ranges])
+    covering: dict[Any, int] = {}
+    open_ranges = most = 0
+    for value, is_end in points:
+        if is_end:
+            covering.setdefault(value, open_ranges)
+            open_ranges -= 1
+        else:
+            open_ranges += 1
+            most = max(most, open_ranges)
+            covering[value] = open_ranges
+    counts = sorted(covering.values())
+    at = [counts[int(percent / 100 * (len(counts) - 1))] for percent in (50, 75, 95, 99)]
+    return Overlap(sum(counts) / len(counts), most, (at[0], at[1], at[2], at[3]), len(counts))
+
+
+def bound_of(wrapped: Any) -> Any:
+    """The value in the union of a bound, whatever its type; None where there is none."""
+    if not isinstance(wrapped, dict):
+        return None
+    for member in wrapped.values():
+        if isinstance(member, dict) and member.get("value") is not None:
+            return member["value"]
+    return None
+
+
+def bound_text(value: Any) -> str | None:
+    """A bound as JVM Hudi shows it: truth values in lower case, dates and times by their numbers."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.services import ServiceKind
 from pyhudi.errors import ConfigError, InvalidRequestError, NotFoundError
+from pyhudi.format.keys.partition_paths import partition_values
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.compaction.schedule import check_merge_on_read
 from pyhudi.sql.procedures.call_context import CallContext, Given
@@ -25,7 +28,6 @@ from pyhudi.sql.procedures.declared import (
     text,
 )
 from pyhudi.sql.procedures.looks import requested
-from pyhudi.sql.procedures.partition_predicates import partitions_where
 from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_compaction_plan
@@ -41,6 +43,7 @@ _SELECTED = {
     "order": "hoodie.clustering.plan.strategy.sort.columns",
     "order_strategy": "hoodie.layout.optimize.strategy",
 }
+_PATH = "_pyhudi_partition_path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +260,37 @@ PROCEDURES = (
         run=_run_rollback,
     ),
 )
+
+
+def partitions_where(context: CallContext, table: HudiTable, condition: str) -> list[str]:
+    """The partition paths whose values meet the condition, which Spark evaluates.
+
+    Raises `ConfigError` for a table without partitions, and a condition that is not one on partition columns.
+    """
+    config = table.handle.state.config
+    fields = config.partition_fields or ()
+    if not fields:
+        raise ConfigError("the table has no partitions, so there is nothing for a predicate to select")
+    schema = table.schema
+    paths = table.inspect.partitions().column("partition_path").to_pylist()
+    values = [
+        partition_values(path, fields, hive_style=config.hive_style, url_encoded=config.url_encode) for path in paths
+    ]
+    if not paths:
+        return []
+    rows = [(path, *(one.get(name) for name in fields)) for path, one in zip(paths, values, strict=True)]
+    from pyhudi.spark.types import spark_schema  # noqa: PLC0415 - only a predicate needs pyspark
+
+    quoted = ", ".join(f"`{name.replace('`', '``')}` string" for name in fields)
+    texts = context.spark.createDataFrame(rows, f"{_PATH} string, {quoted}")
+    kinds = spark_schema(pa.schema([schema.field(name) for name in fields])).fields
+    typed = texts.select(_PATH, *(texts[f"`{kind.name}`"].cast(kind.dataType).alias(kind.name) for kind in kinds))
+    try:
+        return sorted(row[0] for row in typed.where(condition).select(_PATH).collect())
+    except Exception as error:
+        if type(error).__name__ != "AnalysisException":
+            raise
+        raise ConfigError(
+            f"the predicate must be a condition on the partition columns ({', '.join(fields)}): {error}",
+            predicate=condition,
+        ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,6 @@ from pyhudi.sql.catalog.session_options import session_options
 from pyhudi.sql.procedures.binding import Argument, WrongArgumentError, bind, nearest
 from pyhudi.sql.procedures.call_context import CallContext, Given
 from pyhudi.sql.procedures.declared import Procedure
-from pyhudi.sql.procedures.execute import filter_of, run_call
 from pyhudi.sql.procedures.registry import PROCEDURES
 from pyhudi.sql.statements.protocol import frame_of
 from pyhudi.sql.text.tokens import Cursor, Slice, error_at
@@ -156,3 +156,16 @@ def shown(spark: SparkSession, answer: pa.Table, condition: str | None, limit: i
     except (AnalysisException, ParseException) as error:
         raise ConfigError(f"filter must be a condition on the columns of the answer: {error}") from error
     return chosen if limit is None else chosen.limit(limit)
+
+
+def run_call(procedure: Procedure, given: Given, context: CallContext) -> pa.Table:
+    """The answer of a procedure: up to the limit of the call, but all rows where `filtered` is to choose among them."""
+    limit = None if filter_of(given) else procedure.row_limit(given)
+    rows = list(islice(procedure.run(context, given), limit))
+    arrays = [pa.array([row[at] for row in rows], column.type.arrow) for at, column in enumerate(procedure.columns)]
+    return pa.Table.from_arrays(arrays, schema=procedure.schema)
+
+
+def filter_of(given: Given) -> str | None:
+    """The condition on the rows of the answer, as text of SQL."""
+    return given.text_or_none("filter") if "filter" in given else None

@@ -16,7 +16,7 @@ from pyhudi.format.timeline.instant import InstantState, parse_instant_file_name
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.checks.files import differences
 from pyhudi.metadata_table.index_plans import pending_plans
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.create import create_index
 from pyhudi.services.indexing.drop import drop_index
 from pyhudi.services.metadata_table.run import maintain_metadata_table

@@ -35,7 +35,7 @@ from pyhudi.services.clustering.execute import run_pending_clusterings
 from pyhudi.services.clustering.schedule import schedule_clustering
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.rebuild import keeping_indexes
 from pyhudi.services.partition_ttl.expire import MS_PER_DAY, expire_partitions
 from pyhudi.services.restore.execute import restore

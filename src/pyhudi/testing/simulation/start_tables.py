@@ -20,7 +20,7 @@ from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.timeline.archived_log_writing import archive_file_name, archived_state, encode_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.table_version import V6
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage

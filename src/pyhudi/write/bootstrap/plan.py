@@ -11,13 +11,22 @@ from pyhudi.config.enums import IndexType
 from pyhudi.config.options_bootstrap import BootstrapMode, Translator
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.keys.partition_paths import escape_value, path_columns
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.safe_paths import check_data_path
+from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT
+from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import TableState, create_table
+from pyhudi.tasks.sample_source import SampleTask, seconds_per_row
+from pyhudi.tasks.skeletons import SKELETON_SCHEMA
+from pyhudi.transaction.markers.announcing import DIRECT_MARKERS
 from pyhudi.write.bootstrap.source import Source, SourceColumns, load_columns, load_source
+from pyhudi.write.create import table_properties
+from pyhudi.write.job import WriteJob, prepare
 
 ModeOf = BootstrapMode | Callable[[str], BootstrapMode]
 """A mode for all partitions, or a function of their paths."""
@@ -161,3 +170,30 @@ def _with_partitions(config: WriteConfig, source: Source) -> WriteConfig:
         table=replace(table, partition_fields=fields, hive_style=style),
         what=replace(config.what, operation=WriteOperation.BULK_INSERT),
     )
+
+
+def with_seconds(plan: BootstrapPlan, table: TableState | None, options: Mapping[str, str], engine: Engine) -> pa.Table:
+    """The plan as a table, with estimates. Cost: some rows of the largest file of each mode.
+
+    `table`: the one that rows are copied to; None for one that is not there yet.
+
+    Raises what the bootstrap raises before it reads rows; and `RecordKeyError` if one of these rows has no key.
+    """
+    if table is None:
+        table = create_table(MemoryStorage(), table_properties(plan.config))
+    job = prepare(table, plan.config, plan.columns.schema, engine=engine, environment=SYSTEM, options=options)
+    modes = [mode for mode in BootstrapMode if plan.partitions_of(mode)]
+    found = engine.map(
+        seconds_per_row, [_sample(job, plan, mode) for mode in modes], size_bytes=0, description="time some rows"
+    )
+    return plan.to_table({mode: seconds / engine.parallelism for mode, seconds in zip(modes, found, strict=True)})
+
+
+def _sample(job: WriteJob, plan: BootstrapPlan, mode: BootstrapMode) -> SampleTask:
+    largest = max((info for path in plan.partitions_of(mode) for info in plan.source.files[path]), key=lambda x: x.size)
+    file = plan.source.source_file(largest)
+    if mode is BootstrapMode.METADATA_ONLY:
+        target = replace(job.target(SKELETON_INSTANT, DIRECT_MARKERS), heartbeat=None, schema=SKELETON_SCHEMA)
+        return SampleTask(target, job.keys, job.key_columns, file)
+    target = replace(job.target(FULL_RECORD_INSTANT, DIRECT_MARKERS), heartbeat=None)
+    return SampleTask(target, job.keys, job.schema.arrow, file)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.java_hash import java_hash
-from pyhudi.format.metadata_table.hashes import xxhash64
 from pyhudi.format.metadata_table.keys import (
     bloom_filter_keys,
     column_stats_keys,
@@ -25,6 +24,7 @@ from pyhudi.format.metadata_table.keys import (
     split_secondary_keys,
     text_id,
     text_ids,
+    xxhash64,
 )
 from pyhudi.format.metadata_table.records import make_records, sorted_by_key
 from pyhudi.format.timeline.table_version import V9

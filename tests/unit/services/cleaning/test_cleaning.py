@@ -20,7 +20,7 @@ from pyhudi.format.metadata.clean import CleanPlan, encode_clean_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.cleaning import plan as cleaning_plan
 from pyhudi.services.cleaning.execute import clean, pending_cleans, schedule_clean
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.lister import list_data_files

@@ -19,7 +19,7 @@ from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.services.cleaning import execute
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans, schedule_clean
 from pyhudi.services.cleaning.plan import PlannedClean
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table

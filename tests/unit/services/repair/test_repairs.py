@@ -12,7 +12,7 @@ import pyhudi
 from pyhudi.errors import CorruptDataError, InvalidRequestError, UnsafePathError, WriteConflictError
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
-from pyhudi.services.frame.call import ServiceCall
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.metadata_table.rebuild import build_metadata_table, remove_metadata_table
 from pyhudi.services.repair.clean_plans import remove_corrupt_clean_plans
 from pyhudi.services.repair.markers import delete_markers

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.schema.evolution import align
-from pyhudi.format.schema.hidden_nulls import without_nulls
+from pyhudi.format.schema.evolution import align, without_nulls
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [
     (pa.string(), ["a", None, "c"]),
