@@ -29,6 +29,7 @@ from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
 from pyhudi.table.pending_clusterings import clustered_groups
+from pyhudi.table.state import TableState
 from pyhudi.tasks.route import RouteTask, route_split
 from pyhudi.tasks.stage import StagedSplit
 from pyhudi.transaction.transaction import Transaction
