@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from pyhudi.commands.arguments import key_and_value
-from pyhudi.errors import HudiError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, HudiError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.streamer.loop import run
 from pyhudi.streamer.result import StreamerResult
 
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C or SIGTERM, as shells have it."""
+_NO_NEW_DATA: Final = "NoNewDataTerminationStrategy"
+_ROUNDS: Final = "max.rounds.without.new.data.to.shutdown"
 _EPILOG = (
     "Exit status: 0 if all went well, also where there was nothing new; 1 if the source or the write failed; 2 if the"
-    " arguments or an option were refused. After 1 nothing of the batch is in the table, and the next run reads it"
-    " again."
+    " arguments or an option were refused; 130 after Ctrl-C or SIGTERM. After 1 and 130 nothing of the last batch is in"
+    " the table, and the next run reads it again."
 )
 
 
@@ -49,6 +55,16 @@ def add_streamer_command(commands: Any) -> None:
     parser.add_argument("--checkpoint", metavar="TEXT", help="where to begin; counts once")
     parser.add_argument("--ignore-checkpoint", metavar="WORD", help="read from the begin; counts once for each word")
     parser.add_argument("--allow-commit-on-no-checkpoint-change", action="store_true", help="commit without new rows")
+    parser.add_argument("--continuous", action="store_true", help="go on, until an error or a signal")
+    parser.add_argument("--min-sync-interval-seconds", type=float, default=0, metavar="SECONDS")
+    parser.add_argument("--max-pending-compactions", type=int, default=5, metavar="N", help="wait at so many plans")
+    parser.add_argument("--max-pending-clustering", type=int, default=5, metavar="N", help="wait at so many plans")
+    parser.add_argument("--disable-compaction", action="store_true", help="another process compacts")
+    parser.add_argument(
+        "--post-write-termination-strategy-class",
+        metavar="CLASS",
+        help=f"{_NO_NEW_DATA}: end after so many rounds without anything new ({_ROUNDS}, 3)",
+    )
     parser.add_argument("--retry-on-source-failures", action="store_true", help="ask a source that fails again")
     parser.add_argument("--retry-interval-seconds", type=float, default=30, metavar="SECONDS")
     parser.add_argument("--max-retry-count", type=int, default=3, metavar="N")
@@ -56,16 +72,60 @@ def add_streamer_command(commands: Any) -> None:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    arguments = {name: value for name, value in vars(chosen).items() if name not in ("run", "hoodie_conf")}
+    conf = dict(chosen.hoodie_conf)
+    ends = _termination(chosen.post_write_termination_strategy_class, conf.pop(_ROUNDS, "3"))
+    other = ("run", "hoodie_conf", "post_write_termination_strategy_class")
+    arguments = {name: value for name, value in vars(chosen).items() if name not in other}
+    if chosen.continuous:
+        arguments["post_write_termination"] = _shown(ends)
+    elif chosen.post_write_termination_strategy_class is not None:
+        raise ConfigError("--post-write-termination-strategy-class is for --continuous")
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        result = run(**arguments, hoodie_conf=dict(chosen.hoodie_conf))
+        result = run(**arguments, hoodie_conf=conf)
     except (InvalidRequestError, UnsupportedFeatureError):
         raise
     except HudiError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{_line(result)}\n")
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped: what was not committed is read again by the next run\n")
+        return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, former)
+    if not chosen.continuous:
+        _say(_line(result))
     return 0
+
+
+def _termination(strategy: str | None, rounds: str) -> Callable[[int], bool]:
+    """Whether a run ends after so many rounds without anything new."""
+    if strategy is None:
+        return lambda _: False
+    if strategy.rpartition(".")[2] != _NO_NEW_DATA:
+        raise UnsupportedFeatureError(f"the only strategy is {_NO_NEW_DATA}", strategy=strategy)
+    if not rounds.isdecimal() or int(rounds) < 1:
+        raise ConfigError(f"{_ROUNDS} must be a number from 1 on", given=rounds)
+    return lambda idle: idle >= int(rounds)
+
+
+def _shown(ends: Callable[[int], bool]) -> Callable[[StreamerResult, int], bool]:
+    """The termination, which also prints each batch."""
+    shown = 0
+
+    def show(result: StreamerResult, idle: int) -> bool:
+        nonlocal shown
+        if result.batches > shown:
+            shown = result.batches
+            _say(_line(result))
+        return ends(idle)
+
+    return show
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _line(result: StreamerResult) -> str:

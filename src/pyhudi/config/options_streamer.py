@@ -97,6 +97,14 @@ class SchemaProviderOptions:
         doc="The streamer, with FilebasedSchemaProvider: the file with the Avro schema of the table; that of the"
         " source, if it is not given.",
     )
+    registry: str | None = option(
+        "hoodie.streamer.schemaprovider.registry.url",
+        aliases=_names("schemaprovider.registry.url"),
+        parse=text("a URL"),
+        default=None,
+        doc="The streamer, with AvroKafkaSource: the schema registry, or the version of a subject in it. Each message"
+        " is read by the schema that it names, not by that version. The client's `schema.registry.url` is read, too.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

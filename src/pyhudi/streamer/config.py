@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions
+from pyhudi.streamer.result import StreamerResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class StreamerConfig:
     Attributes:
         target_base_path: the table's folder: a path, or a URI of an object store.
         source_class: the source, by the name of JVM Hudi's class: `ParquetDFSSource`, `ORCDFSSource`,
-            `AvroDFSSource`, `JsonDFSSource`, `CsvDFSSource` or `JsonKafkaSource`.
+            `AvroDFSSource`, `JsonDFSSource`, `CsvDFSSource`, `JsonKafkaSource` or `AvroKafkaSource`.
         target_table: the name of a new table; the folder's, if not given.
         table_type: of a new table: "cow" or "mor", or COPY_ON_WRITE or MERGE_ON_READ.
         op: the operation: UPSERT, INSERT, BULK_INSERT, INSERT_OVERWRITE, INSERT_OVERWRITE_TABLE or DELETE.
@@ -26,15 +27,25 @@ class StreamerConfig:
         filter_dupes: with INSERT: drop rows whose keys the table has, and all but one of those with the same key.
         props: a property file with options.
         hoodie_conf: options under Hudi's own names, over those of the file; other names go to the source's client.
-        schemaprovider_class: `FilebasedSchemaProvider`, for a file with the Avro schema of the rows.
+        schemaprovider_class: `FilebasedSchemaProvider`, for a file with the Avro schema of the rows; for Avro from
+            Kafka also `SchemaRegistryProvider`.
         schema: the columns of the rows, in place of a schema provider.
         source_limit: about how many bytes of files, or how many messages, a batch may have.
         checkpoint: where to begin, whatever the table says. It counts once: a run with the same value goes on.
         ignore_checkpoint: a word, for which the source is read from its begin. It counts once, too.
         allow_commit_on_no_checkpoint_change: commit even where there is nothing new.
+        continuous: go on until something stops it, in place of one round.
+        min_sync_interval_seconds: with `continuous`: how long a round takes at least, so that commits are not too many.
+        max_pending_compactions: with `continuous`: no round begins while so many compactions are planned and not done.
+        max_pending_clustering: the same for clusterings.
+        disable_compaction: whether another process compacts the table.
+        post_write_termination: with `continuous`: a function of the result so far and of the number of rounds without
+            anything new since the last batch; the run ends when it returns True. `None`: only an error or an
+            interruption ends it.
         retry_on_source_failures: whether a source that fails is asked again.
         retry_interval_seconds: how long to wait before.
-        max_retry_count: how often it is asked again.
+        max_retry_count: how often it is asked again; with `continuous` also how many rounds in a row may fail for
+            another reason that may pass, such as another writer.
     """
 
     target_base_path: str | os.PathLike[str]
@@ -52,6 +63,12 @@ class StreamerConfig:
     checkpoint: str | None = None
     ignore_checkpoint: str | None = None
     allow_commit_on_no_checkpoint_change: bool = False
+    continuous: bool = False
+    min_sync_interval_seconds: float = 0
+    max_pending_compactions: int = 5
+    max_pending_clustering: int = 5
+    disable_compaction: bool = False
+    post_write_termination: Callable[[StreamerResult, int], bool] | None = None
     retry_on_source_failures: bool = False
     retry_interval_seconds: float = 30
     max_retry_count: int = 3

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
-from pyhudi.errors import Retry, SourceError
+from pyhudi.errors import HudiError, Retry, SourceError
 from pyhudi.storage.open import open_storage
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.ingest import Ingestion, checkpoint_of, ingest, new_ingestion
 from pyhudi.streamer.result import IngestedBatch, StreamerResult
 from pyhudi.streamer.settings import settings_of
 from pyhudi.streamer.sources.open import open_source
+from pyhudi.table.pending_clusterings import instants_of_clusterings
+from pyhudi.table.state import load_table, table_exists
 
+_IDLE_SECONDS: Final = 1.0
 _log = logging.getLogger("pyhudi")
 
 
 def run(target_base_path: str | os.PathLike[str], **arguments: Any) -> StreamerResult:
     """Write what is new in a source into a table, in one commit, which keeps how far the source was read.
+
+    With `continuous=True` it goes on, a commit for each round in which something is new.
 
     The names are those of JVM Hudi's HoodieStreamer, and so are the checkpoints: either goes on where the other has
     stopped. The table is made by the first batch. docs/ingestion.md describes sources and options.
@@ -43,10 +49,54 @@ def run(target_base_path: str | os.PathLike[str], **arguments: Any) -> StreamerR
     config = StreamerConfig(target_base_path, **arguments)
     settings = settings_of(config)
     ingestion = new_ingestion(settings, open_source(settings), open_storage(settings.path, settings.options))
+    if config.continuous:
+        return run_continuously(ingestion, config)
     batch = with_retries(ingestion, config)
     if batch is None:
         return StreamerResult(checkpoint=checkpoint_of(ingestion))
     return StreamerResult().after(batch)
+
+
+def run_continuously(ingestion: Ingestion, config: StreamerConfig) -> StreamerResult:
+    """Rounds until the termination of the arguments says that it is enough, or an error does not pass."""
+    clock = ingestion.environment.clock
+    result, idle, failed = StreamerResult(), 0, 0
+    while True:
+        began = clock.monotonic()
+        batch = None
+        try:
+            if not is_behind(ingestion, config):
+                batch = with_retries(ingestion, config)
+                idle = 0 if batch is not None else idle + 1
+            failed = 0
+        except HudiError as error:
+            failed += 1
+            if error.retry is Retry.NEVER or failed > config.max_retry_count:
+                raise
+            _log.warning("a round failed, and is run again (%d of %d): %s", failed, config.max_retry_count, error)
+        if batch is not None:
+            result = result.after(batch)
+        if config.post_write_termination is not None and config.post_write_termination(result, idle):
+            return result if result.batches else replace(result, checkpoint=checkpoint_of(ingestion))
+        least = config.retry_interval_seconds if failed else config.min_sync_interval_seconds
+        if batch is None:
+            least = max(least, _IDLE_SECONDS)
+        clock.sleep(max(0.0, least - (clock.monotonic() - began)))
+
+
+def is_behind(ingestion: Ingestion, config: StreamerConfig) -> bool:
+    """Whether so many plans of table services are not done that no round may begin. Cost: a load of the table."""
+    if not table_exists(ingestion.storage):
+        return False
+    table = load_table(ingestion.storage)
+    compactions = len(table.timeline.pending_compactions)
+    clusterings = len(instants_of_clusterings(table.storage, table.timeline))
+    is_late = compactions >= config.max_pending_compactions or clusterings >= config.max_pending_clustering
+    if is_late:
+        _log.warning(
+            "no round begins: %d compactions and %d clusterings are planned and not done", compactions, clusterings
+        )
+    return is_late
 
 
 def with_retries(ingestion: Ingestion, config: StreamerConfig) -> IngestedBatch | None:

@@ -17,6 +17,7 @@ from pyhudi.storage.open import open_storage
 
 T = TypeVar("T")
 _FILE: Final = "FilebasedSchemaProvider"
+_REGISTRY: Final = "SchemaRegistryProvider"
 _BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -33,6 +34,8 @@ def provided_schema(provider: str | None, schema: pa.Schema | None, options: Map
     """
     named = group_of(SchemaProviderOptions, options)
     file = named.target_file or named.source_file
+    if provider is not None and provider.rpartition(".")[2] == _REGISTRY and named.registry is not None:
+        provider = None  # each message names its schema
     if provider is not None and provider.rpartition(".")[2] != _FILE:
         raise UnsupportedFeatureError(
             f"the only schema provider is {_FILE}; or give the columns as schema, or leave it out: then the source or "

@@ -31,6 +31,8 @@ _OPERATIONS: Final = (
     WriteOperation.INSERT_OVERWRITE_TABLE,
     WriteOperation.DELETE,
 )
+_INLINE: Final = "hoodie.compact.inline"
+_BESIDE: Final = "hoodie.datasource.compaction.async.enable"
 _BATCH_ID: Final = "hoodie.write.batch.id"
 T = TypeVar("T")
 _OWN: Final = ("hoodie.streamer.", "hoodie.deltastreamer.")
@@ -77,6 +79,7 @@ def settings_of(config: StreamerConfig) -> Settings:
         "hoodie.datasource.write.table.type": None if table_type is None else table_type_of(table_type),
         "hoodie.table.ordering.fields": joined(ordering, "source_ordering_fields"),
         **(_without_duplicates(operation) if config.filter_dupes else {}),
+        **_compaction(config, options),
     }
     return Settings(
         path=table_path(config.target_base_path, options),
@@ -120,8 +123,12 @@ def _check(config: StreamerConfig, options: Mapping[str, str]) -> None:
     limit = config.source_limit
     if limit is not None and (isinstance(limit, bool) or limit < 1):
         raise ConfigError("source_limit must be a number of bytes or messages from 1 on", given=limit)
-    if config.max_retry_count < 0 or config.retry_interval_seconds < 0:
-        raise ConfigError("max_retry_count and retry_interval_seconds cannot be below 0")
+    if min(config.max_retry_count, config.retry_interval_seconds, config.min_sync_interval_seconds) < 0:
+        raise ConfigError("max_retry_count, retry_interval_seconds and min_sync_interval_seconds cannot be below 0")
+    if min(config.max_pending_compactions, config.max_pending_clustering) < 1:
+        raise ConfigError("max_pending_compactions and max_pending_clustering must be numbers from 1 on")
+    if config.post_write_termination is not None and not config.continuous:
+        raise ConfigError("post_write_termination is for continuous=True: otherwise a run is one round")
     for name in options:
         if name.startswith(_OWN) and name not in OPTIONS:
             raise UnsupportedFeatureError(
@@ -147,3 +154,12 @@ def _without_duplicates(operation: WriteOperation) -> dict[str, str]:
             op=operation.value.upper(),
         )
     return {"hoodie.datasource.insert.dup.policy": "drop", "hoodie.combine.before.insert": "true"}
+
+
+def _compaction(config: StreamerConfig, options: Mapping[str, str]) -> dict[str, str]:
+    """Who compacts a merge-on-read table: a round before it ends, with `continuous` a thread beside the next ones."""
+    if config.disable_compaction:
+        return {_INLINE: "false", _BESIDE: "false"}
+    if not config.continuous or _INLINE in options or _BESIDE in options:
+        return {}
+    return {_INLINE: "false", _BESIDE: "true"}

@@ -47,3 +47,36 @@ def test_wrong_option_ends_with_two(tmp_path: Path, capsys: pytest.CaptureFixtur
     Landing(tmp_path / "landing").put("a", [1])
     assert main(arguments(tmp_path, "--op", "MERGE")) == 2
     assert "unknown operation" in capsys.readouterr().err
+
+
+def test_continuous_command_says_each_batch_and_ends_without_new_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    landing = Landing(tmp_path / "landing")
+    landing.put("a", [1, 2], ms=1_700_000_000_000)
+    landing.put("b", [3], ms=1_700_000_000_001)
+    strategy = "org.apache.hudi.utilities.streamer.NoNewDataTerminationStrategy"
+    more = ["--continuous", "--source-limit", "1", "--post-write-termination-strategy-class", strategy]
+    rounds = ["--hoodie-conf", "max.rounds.without.new.data.to.shutdown=1"]
+    assert main(arguments(tmp_path, *more, *rounds)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" upsert: ")[2] for line in lines] == [
+        "2 inserted, 0 updated, 0 deleted; checkpoint 1700000000000",
+        "1 inserted, 0 updated, 0 deleted; checkpoint 1700000000001",
+    ]
+
+
+@pytest.mark.parametrize("more", [["--continuous"], []])
+def test_strategy_that_is_not_built_ends_with_two(tmp_path: Path, more: list[str]) -> None:
+    assert main(arguments(tmp_path, *more, "--post-write-termination-strategy-class", "x.Mine")) == 2
+
+
+def test_interruption_ends_with_the_status_of_shells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pyhudi.commands.streamer.run", interrupted)
+    assert main(arguments(tmp_path)) == 130
+    assert "read again" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError
@@ -125,6 +126,7 @@ def test_many_files_of_one_millisecond_are_all_remembered():
     assert new_files(storage, ReadFiles.of(checkpoint), None) == []
 
 
+@hypothesis_settings(deadline=None)
 @given(
     times=st.lists(st.integers(0, 6), min_size=1, max_size=12),
     hidden=st.lists(st.integers(0, 11), max_size=6),

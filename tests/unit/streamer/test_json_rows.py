@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import SchemaMismatchError
@@ -101,6 +102,7 @@ _VALUES = st.recursive(
 )
 
 
+@hypothesis_settings(deadline=None)
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=2), _VALUES, min_size=1, max_size=4))
 def test_object_comes_back_but_for_what_has_no_type(row: dict[str, Any]):
     def typed(value: Any) -> Any:

@@ -18,6 +18,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.ingest import checkpoint_of, ingest
 from pyhudi.streamer.settings import Settings, settings_of
+from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
@@ -212,3 +213,25 @@ def test_two_lines_of_one_message_are_one_row(broker: Broker):
     broker.send(topic, [json.dumps({"id": 1, "x": {"y": [1, 2]}}, indent=2).encode(), {"id": 2}])
     run_until_idle(ingestion(settings(broker, topic), storage))
     assert ids_in(storage) == [1, 2]
+
+
+def test_avro_of_two_writer_schemas_is_read_by_the_ids_in_the_messages(broker: Broker, monkeypatch: pytest.MonkeyPatch):
+    schemas = {
+        7: '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}',
+        8: '{"type": "record", "name": "r", "fields": [{"name": "note", "type": "string"},'
+        ' {"name": "id", "type": "long"}]}',
+    }
+    monkeypatch.setattr(SchemaRegistry, "schema", lambda _, number: schemas[number])
+    topic, storage = broker.new_topic(), MemoryStorage()
+    old, new = b"\0\0\0\0\7", b"\0\0\0\0\10"
+    broker.send(topic, [old + b"\2", new + b"\2a\4", old + b"\6"])
+    given = settings(
+        broker, topic, {"hoodie.streamer.schemaprovider.registry.url": "http://x/"}, source_class="AvroKafkaSource"
+    )
+    run_until_idle(ingestion(given, storage))
+    rows = open_table(storage).scan(["id", "note"]).to_arrow().sort_by("id").to_pylist()
+    assert rows == [{"id": 1, "note": None}, {"id": 2, "note": "a"}, {"id": 3, "note": None}]
+    broker.send(topic, [b"\1", old + b"\10"])
+    with pytest.raises(SourceError, match="too short") as raised:
+        ingest(ingestion(given, storage))
+    assert raised.value.context == {"topic": topic, "partition": 0, "offset": 3}

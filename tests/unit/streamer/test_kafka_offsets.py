@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError, SourceDataLostError
@@ -38,6 +39,7 @@ def test_checkpoint_is_that_of_jvm_hudi_with_every_partition_in_order():
     assert checkpoint_text("orders", {1: 7, 10: 0, 0: 5}) == "orders,0:5,1:7,10:0"
 
 
+@hypothesis_settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 99), st.integers(0, 2**62), min_size=1, max_size=9))
 def test_checkpoint_comes_back(offsets: dict[int, int]):
     assert parse_checkpoint(checkpoint_text("a.b-c_d", offsets), "a.b-c_d") == offsets
@@ -92,6 +94,7 @@ def test_topic_that_was_made_anew_stops_the_run_and_begins_anew_if_accepted(
     assert following(topic, known, anew=anew, accepts=True) == {0: expected}
 
 
+@hypothesis_settings(deadline=None)
 @given(_SIZES, st.one_of(st.none(), st.integers(1, 300)))
 def test_batch_takes_the_limit_and_passes_no_partition_over(sizes: dict[int, tuple[int, int]], limit: int | None):
     begin = {number: first for number, (first, _) in sizes.items()}
@@ -105,6 +108,7 @@ def test_batch_takes_the_limit_and_passes_no_partition_over(sizes: dict[int, tup
         assert all(taken[number] for number in begin if sizes[number][1])
 
 
+@hypothesis_settings(deadline=None)
 @given(_SIZES, st.integers(1, 60))
 def test_batches_until_nothing_is_left_read_each_offset_once(sizes: dict[int, tuple[int, int]], limit: int):
     begin = {number: first for number, (first, _) in sizes.items()}

@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyhudi.config.options_streamer import KafkaOptions
 from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
 from pyhudi.streamer.checkpoints import Checkpoint
+from pyhudi.streamer.sources.avro_rows import AvroRowError, rows_of_avro
 from pyhudi.streamer.sources.json_rows import JsonRowError, rows_of_json
 from pyhudi.streamer.sources.kafka_client import client_options, read_messages, topic_of
 from pyhudi.streamer.sources.kafka_offsets import (
@@ -26,10 +27,13 @@ from pyhudi.streamer.sources.kafka_offsets import (
     parse_checkpoint,
 )
 from pyhudi.streamer.sources.protocol import Pull
+from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
 Decode: TypeAlias = Callable[[pa.Table, pa.Schema | None, pa.Schema | None], pa.Table]
 """The rows of messages, none of which has a null value. The other arguments are those of `Pull.read`."""
-_START = "auto.offset.reset"
+AVRO: Final = "AvroKafkaSource"
+_START: Final = "auto.offset.reset"
+_REGISTRY: Final = "schema.registry.url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +122,22 @@ def decode_json(topic: str, messages: pa.Table, wanted: pa.Schema | None, stored
         raise SourceError(f"a message cannot be read: {error.reason}", topic=topic, **place) from error
 
 
-def kafka_source(
-    kind: str, options: KafkaOptions, client: Mapping[str, str], decode: Decode | None = None
-) -> KafkaSource:
-    """The source of a topic. Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none."""
+def decode_avro(
+    topic: str, registry: SchemaRegistry, messages: pa.Table, wanted: pa.Schema | None, stored: pa.Schema | None
+) -> pa.Table:
+    """The rows of messages in Avro. Raises `SourceError` with the place of the first that cannot be read."""
+    try:
+        return rows_of_avro(messages["value"].combine_chunks(), registry.schema, wanted, stored)
+    except AvroRowError as error:
+        place = {name: messages[name][error.row].as_py() for name in ("partition", "offset")}
+        raise SourceError(f"a message cannot be read: {error.reason}", topic=topic, **place) from error
+
+
+def kafka_source(kind: str, options: KafkaOptions, registry: str | None, client: Mapping[str, str]) -> KafkaSource:
+    """The source of a topic, JsonKafkaSource or AvroKafkaSource; `registry`: the URL of the schema registry.
+
+    Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none.
+    """
     if options.topic is None:
         raise ConfigError(f"{kind} needs hoodie.streamer.source.kafka.topic")
     given = client_options(client)
@@ -130,5 +146,10 @@ def kafka_source(
         raise UnsupportedFeatureError(
             f"{_START} can be earliest, the default, or latest: a commit is the only place of offsets", given=named
         )
-    chosen = decode or functools.partial(decode_json, options.topic)
-    return KafkaSource(options.topic, options, given, StartAt(named), chosen)
+    decode: Decode = functools.partial(decode_json, options.topic)
+    if kind == AVRO:
+        url = registry or client.get(_REGISTRY)
+        if url is None:
+            raise ConfigError(f"{AVRO} needs hoodie.streamer.schemaprovider.registry.url")
+        decode = functools.partial(decode_avro, options.topic, SchemaRegistry.of(url))
+    return KafkaSource(options.topic, options, given, StartAt(named), decode)

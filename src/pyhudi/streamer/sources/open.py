@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyhudi.config.options_streamer import FolderOptions, KafkaOptions
+from pyhudi.config.options_streamer import FolderOptions, KafkaOptions, SchemaProviderOptions
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.storage.open import open_storage
 from pyhudi.streamer.sources.files import FileSource
@@ -21,7 +21,8 @@ _FILES: Final = {
     "JsonDFSSource": "json",
     "CsvDFSSource": "csv",
 }
-KNOWN: Final = (*_FILES, "JsonKafkaSource")
+_TOPICS: Final = ("JsonKafkaSource", "AvroKafkaSource")
+KNOWN: Final = (*_FILES, *_TOPICS)
 
 
 def open_source(settings: Settings) -> Source:
@@ -34,7 +35,7 @@ def open_source(settings: Settings) -> Source:
         if settings.client:
             raise ConfigError("these are no options of a table or a store", given=sorted(settings.client))
         return FileSource(_FILES[name], open_storage(options.root, settings.options), options)
-    if name == "JsonKafkaSource":
+    if name in _TOPICS:
         return _kafka_source(name, settings)
     raise UnsupportedFeatureError("this source is not built", source_class=settings.source_class, known=KNOWN)
 
@@ -46,4 +47,5 @@ def _kafka_source(name: str, settings: Settings) -> Source:
         raise UnsupportedFeatureError(
             "this source needs Kafka's client: pip install 'pyhudi[kafka]'", source_class=settings.source_class
         ) from error
-    return kafka_source(name, settings.group(KafkaOptions), settings.client)
+    registry = settings.group(SchemaProviderOptions).registry
+    return kafka_source(name, settings.group(KafkaOptions), registry, settings.client)

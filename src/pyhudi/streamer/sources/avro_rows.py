@@ -1,0 +1,102 @@
+"""Avro messages as Arrow: each by the schema that it was written with, whose id it begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.format.avro.records import decode_avro_data
+from pyhudi.format.schema.evolution import Missing, align, write_schema
+
+_HEAD_BYTES: Final = 5
+_MAGIC: Final = 0
+
+
+class AvroRowError(Exception):
+    """A message that cannot be read. `row` counts from 0."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.reason = reason
+
+
+def rows_of_avro(
+    values: pa.BinaryArray, schema_of: Callable[[int], str], wanted: pa.Schema | None, stored: pa.Schema | None
+) -> pa.Table:
+    """The record in each of these messages, of which none may be null, in their order.
+
+    `schema_of`: the JSON of the writer's schema with an id. `wanted`: the columns; None for those of all writers'
+    schemas together. `stored`: those of the table, which has rows without the others. Raises `AvroRowError`, and
+    `SchemaMismatchError` where two schemas do not fit together.
+    """
+    ids = _schema_ids(values)
+    places = [np.flatnonzero(ids == number) for number in np.unique(ids).tolist()]
+    parts = [
+        pa.Table.from_batches([_decoded(_bodies(values.take(pa.array(rows))), schema_of(int(ids[rows[0]])), rows)])
+        for rows in places
+    ]
+    schema = wanted if wanted is not None else _joined_schema([part.schema for part in parts], stored)
+    if not parts:
+        return schema.empty_table()
+    joined = pa.concat_tables([align(part, schema) for part in parts])
+    return joined if len(parts) == 1 else joined.take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+
+
+def _joined_schema(schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
+    """The columns of all schemas; those that one of them or the table lacks may be null."""
+    known = [*schemas, *(() if stored is None else (stored,))]
+    everywhere = set.intersection(*(set(schema.names) for schema in known)) if known else set()
+    joined: pa.Schema | None = None
+    for schema in schemas:
+        fields = [field if field.name in everywhere else field.with_nullable(True) for field in schema]
+        joined = write_schema(joined, pa.schema(fields), missing=Missing.NULL)
+    return pa.schema([]) if joined is None else joined
+
+
+def _schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.uint32]:
+    """The id of the writer's schema of each message."""
+    if not len(values):
+        return np.array([], np.uint32)
+    long_enough = pc.greater_equal(pc.binary_length(values), _HEAD_BYTES)
+    if not pc.all(long_enough).as_py():
+        raise AvroRowError(pc.index(long_enough, False).as_py(), "it is too short for Avro with the id of a schema")
+    heads = pa.concat_arrays([pc.binary_slice(values, 0, _HEAD_BYTES)]).cast(pa.binary(_HEAD_BYTES))
+    octets = np.frombuffer(heads.buffers()[1], np.uint8)[heads.offset * _HEAD_BYTES :][: len(heads) * _HEAD_BYTES]
+    octets = octets.reshape(-1, _HEAD_BYTES)
+    strange = np.flatnonzero(octets[:, 0] != _MAGIC)
+    if strange.size:
+        raise AvroRowError(int(strange[0]), "it does not begin with a zero and the id of a schema")
+    found: npt.NDArray[np.uint32] = np.ascontiguousarray(octets[:, 1:]).view(">u4").reshape(-1).astype(np.uint32)
+    return found
+
+
+def _bodies(values: pa.BinaryArray) -> pa.BinaryArray:
+    """The messages without their heads. With an end, as Arrow 26 computes the size of an open slice wrongly."""
+    longest = pc.max(pc.binary_length(values)).as_py()
+    return pc.binary_slice(values, _HEAD_BYTES, longest)
+
+
+def _decoded(data: pa.BinaryArray, schema: str, rows: npt.NDArray[np.intp]) -> pa.RecordBatch:
+    try:
+        return decode_avro_data(data, schema, path="", offset=0)
+    except CorruptDataError as error:
+        raise _first_bad_row(data, schema, rows, error) from error
+
+
+def _first_bad_row(
+    data: pa.BinaryArray, schema: str, rows: npt.NDArray[np.intp], error: CorruptDataError
+) -> AvroRowError:
+    """The error for the first message that does not parse. One at a time, as the batch has failed."""
+    for number, row in enumerate(rows.tolist()):
+        try:
+            decode_avro_data(data.slice(number, 1), schema, path="", offset=0)
+        except CorruptDataError as cause:
+            return AvroRowError(row, cause.message)
+    return AvroRowError(int(rows[0]), error.message)

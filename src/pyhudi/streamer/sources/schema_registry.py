@@ -1,0 +1,66 @@
+"""Avro schemas by their ids, from a schema registry that speaks Confluent's interface."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
+
+_ANSWER_SECONDS: Final = 30
+_BYTES_MAX: Final = 16 * 1024 * 1024
+_SUBJECTS: Final = "/subjects/"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRegistry:
+    """A registry at an address without user and password, which are in `login`."""
+
+    url: str
+    login: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> SchemaRegistry:
+        """The registry of a URL: its own, or that of a subject's version, as HoodieStreamer is given it."""
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError("the URL of a schema registry begins with http:// or https://")
+        host = parts.hostname if parts.port is None else f"{parts.hostname}:{parts.port}"
+        path = parts.path.partition(_SUBJECTS)[0].rstrip("/")
+        login = None if parts.username is None else urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
+        return cls(urllib.parse.urlunsplit((parts.scheme, host, path, "", "")), login)
+
+    def schema(self, number: int) -> str:
+        """The Avro schema with this id, as JSON. Schemas never change, so each is asked for once in a process.
+
+        Raises `SourceError` where the registry does not answer or has no such schema. Cost: one request.
+        """
+        return _fetched(self.url, self.login, number)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _fetched(url: str, login: str | None, number: int) -> str:
+    request = urllib.request.Request(f"{url}/schemas/ids/{number}")  # noqa: S310 - the scheme was checked
+    if login is not None:
+        request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+    try:
+        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310 - the scheme was checked
+            found: dict[str, Any] = json.loads(answer.read(_BYTES_MAX))
+    except (OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        raise SourceError(f"the schema registry does not answer: {error}", registry=url, schema_id=number) from error
+    if found.get("schemaType", "AVRO") != "AVRO" or found.get("references"):
+        raise UnsupportedFeatureError(
+            "only Avro schemas without references are read",
+            registry=url,
+            schema_id=number,
+            type=found.get("schemaType"),
+        )
+    return str(found["schema"])
