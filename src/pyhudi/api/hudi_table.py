@@ -132,8 +132,8 @@ class HudiTable(RowVerbs):
         Args:
             path: the folder; it may exist, without a table in it.
             schema: the columns, without the `_hoodie_*` ones.
-            record_key: the columns that identify a record; without any the table generates keys, and takes inserts
-                only.
+            record_key: the columns that identify a record; without any the table generates keys, and takes an upsert
+                or delete only of rows with the `_hoodie_*` columns of a read.
             partition_by: the columns whose values are the folders of the table.
             ordering_fields: the columns that say which version of a record is the newest.
             name: the table's name; the folder's, if not given.

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.errors import AmbiguousChangeError, RecordKeyError
+from pyhudi.errors import AmbiguousChangeError, RecordKeyError, UnsafePathError
 from pyhudi.format.keys.generator import KeyGenerator
+from pyhudi.format.safe_paths import data_path_problem
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.merge.pairs import as_mask, grouped, ordering_keys, record_numbers
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
@@ -65,11 +66,13 @@ class ChangeKeys:
     `rekeys`: an update may give a column of the record key, so the key is made again and has to be the same.
     `moves`: it may give the record another partition path, to which the record then moves. `is_merge`: each row of a
     source may make a change of a stored row; otherwise a stored row has one change at most.
+    `by_meta_columns`: the rows are as reads give them, without `CHANGE`: each is an `UPSERT` (`named_upserts`).
     """
 
     rekeys: bool
     moves: bool
     is_merge: bool
+    by_meta_columns: bool = False
 
 
 def of_codes(codes: pa.Array | pa.ChunkedArray, *kinds: Change) -> npt.NDArray[np.bool_]:
@@ -102,13 +105,58 @@ def keyed_changes(
     rows = rows.append_column(NAMED, stored.cast(pa.int32()))
     if not how.moves:
         return rows
-    moved = pc.and_(pc.and_(was.is_valid(), _is(batch, Change.UPDATE)), pc.fill_null(pc.not_equal(was, paths), False))
+    updates = pa.array(of_codes(batch.column(CHANGE), Change.UPDATE, Change.UPSERT))
+    moved = pc.and_(pc.and_(was.is_valid(), updates), pc.fill_null(pc.not_equal(was, paths), False))
     if not pc.any(moved).as_py():
         return rows
     staying = rows.filter(pc.invert(moved))
     leaving = _as(rows.filter(moved), Change.LEAVE)
     coming = _as(rows.filter(moved), Change.INSERT).set_column(1, PARTITION_PATH, paths.filter(moved))
     return pa.concat_batches([staying, leaving, coming])
+
+
+def named_upserts(batch: pa.RecordBatch, *, table_wide_keys: bool) -> pa.RecordBatch:
+    """Rows as reads give them as changes: each is the new version of the record that its meta columns name.
+
+    A row without a key is a new one. With `table_wide_keys` the key alone names a record.
+
+    Raises `RecordKeyError` and `UnsafePathError` as `named_records`.
+    """
+    is_new = _text(batch, RECORD_KEY).is_null()
+    names = [_text(batch, RECORD_KEY), _checked_paths(_text(batch, PARTITION_PATH), is_new)]
+    if table_wide_keys:
+        names[1] = pa.nulls(batch.num_rows, pa.string())
+    rest = batch.drop_columns([RECORD_KEY, PARTITION_PATH])
+    codes = pa.repeat(pa.scalar(int(Change.UPSERT), pa.int8()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([*names, codes, *rest.columns], schema=pa.schema([*CONTROL_FIELDS, *rest.schema]))
+
+
+def named_records(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The record keys and partition paths that the meta columns of rows name, as `keyed_schema` of no columns.
+
+    Raises:
+        RecordKeyError: a row has no key, or a key and no partition path.
+        UnsafePathError: a partition path leads out of the table.
+    """
+    keys = _text(batch, RECORD_KEY)
+    if keys.null_count:
+        raise RecordKeyError(f"rows have no {RECORD_KEY}, by which this table finds them", rows=keys.null_count)
+    paths = _checked_paths(_text(batch, PARTITION_PATH), keys.is_null())
+    return pa.RecordBatch.from_arrays([keys, paths], schema=keyed_schema(pa.schema([])))
+
+
+def _text(batch: pa.RecordBatch, name: str) -> pa.StringArray:
+    return batch.column(name).cast(pa.string())
+
+
+def _checked_paths(paths: pa.StringArray, is_new: pa.BooleanArray) -> pa.StringArray:
+    """The partition paths that meta columns name, where each row that is not new has one, and all are safe."""
+    if without := pc.sum(pc.and_(paths.is_null(), pc.invert(is_new))).as_py():
+        raise RecordKeyError(f"rows have a {RECORD_KEY} and no {PARTITION_PATH}, where it is", rows=without)
+    for path in paths.unique().drop_null().to_pylist():
+        if (problem := data_path_problem(path)) is not None:
+            raise UnsafePathError(f"{PARTITION_PATH} of a row {problem}; nothing was written", path=path)
+    return paths
 
 
 def changes_schema(schema: pa.Schema) -> pa.Schema:

@@ -28,7 +28,17 @@ from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
 from pyhudi.tasks.record_size import stored_share
-from pyhudi.tasks.row_changes import CHANGE, NAMED, Change, ChangeKeys, keyed_changes, of_codes, settled
+from pyhudi.tasks.row_changes import (
+    CHANGE,
+    NAMED,
+    Change,
+    ChangeKeys,
+    keyed_changes,
+    named_records,
+    named_upserts,
+    of_codes,
+    settled,
+)
 
 ROW = "#row"
 """The number of a row in its split's rows file, from 0."""
@@ -42,7 +52,8 @@ class StageTask:
     delete, which needs keys only, that of the key columns. `combine` makes one row of the versions of a
     record by the `rules`; with `table_wide_keys` the key alone identifies a record, otherwise key and partition path.
     `needs_ordering`: a row without an ordering value is refused, as JVM Hudi cannot read logs with one. `changes`: the
-    rows are changes (`tasks/row_changes.py`), of which one is kept for each record. `codec`: that of base files, if the
+    rows are changes (`tasks/row_changes.py`), of which one is kept for each record. `by_meta_columns`: the rows name
+    stored records by their meta columns, and have no other column of the table. `codec`: that of base files, if the
     bytes of a stored record are to be measured.
     """
 
@@ -56,6 +67,7 @@ class StageTask:
     table_wide_keys: bool
     needs_ordering: bool = False
     changes: ChangeKeys | None = None
+    by_meta_columns: bool = False
     codec: str | None = None
 
 
@@ -145,8 +157,12 @@ def _keyed_batches(
     first_row = 0
     for batch in batches:
         if batch.num_rows:
-            if task.changes is not None:
-                yield keyed_changes(task.keys, task.schema, task.row_id, context, batch, first_row, task.changes)
+            if task.by_meta_columns:
+                yield named_records(batch)
+            elif task.changes is not None:
+                by_names = task.changes.by_meta_columns
+                changes = named_upserts(batch, table_wide_keys=task.table_wide_keys) if by_names else batch
+                yield keyed_changes(task.keys, task.schema, task.row_id, context, changes, first_row, task.changes)
             else:
                 rows = keyed_rows(task.keys, task.schema, task.row_id, context, batch, first_row)
                 yield first_versions(task.rules.merger, rows)

@@ -19,6 +19,7 @@ from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import Missing, write_schema
+from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.format.timeline.instant import Action
 from pyhudi.index.buckets.index import BucketIndex
 from pyhudi.io.slices.merged import MergeSettings
@@ -156,13 +157,14 @@ def prepare(
     mergers: Sequence[Merger] = (),
     replaces_all: bool = False,
     keys_are_given: bool = False,
+    names: Sequence[str] = (),
 ) -> WriteJob:
     """Check a request against the table.
 
     `incoming`: the schema of its rows; None if they have no table columns. `mergers`: those among which that of the
     table is found, besides those that the options name. `replaces_all`: the write replaces all rows of the table, so
     the columns of the table may change to those of the rows. `keys_are_given`: rows of stored records name them by
-    their keys, which may be generated ones.
+    their keys, which may be generated ones. `names`: the columns of the rows, also of those of a deletion.
 
     Raises `ConfigError`, `SchemaMismatchError` or `UnsupportedFeatureError`; nothing is written.
     """
@@ -171,7 +173,7 @@ def prepare(
     check_writable(table)
     former = stored = load_table_schema(table)
     keys = _key_generator(table, options)
-    config = config if keys_are_given else _possible(config, keys, options)
+    config = config if keys_are_given else _possible(config, keys, options, names)
     buckets = bucket_index_of(table, config, options, keys)
     if buckets is not None:
         config = replace(config, index=replace(config.index, index_type=IndexType.BUCKET))
@@ -220,18 +222,23 @@ def _merging_of(config: WriteConfig, table: TableConfig) -> TableConfig:
     return as_merged_by(config, table, None if merger is None else merger_to_properties(merger))
 
 
-def _possible(config: WriteConfig, keys: KeyGenerator, options: Mapping[str, str]) -> WriteConfig:
-    """The request, if the keys of the table allow it: rows with generated keys cannot be looked up.
+def _possible(config: WriteConfig, keys: KeyGenerator, options: Mapping[str, str], names: Sequence[str]) -> WriteConfig:
+    """The request, if the keys of the table allow it: only meta columns name rows with generated keys.
 
-    Without a named operation, which means upsert for other tables, rows are inserted then, as in JVM Hudi.
+    Rows without them are inserted where no operation is named, which means upsert for other tables, as in JVM Hudi.
     """
     if not keys.has_auto_keys or config.operation not in (WriteOperation.UPSERT, WriteOperation.DELETE):
+        return config
+    if RECORD_KEY in names:
+        if PARTITION_PATH not in names:
+            raise ConfigError(f"rows that name their records by {RECORD_KEY} need {PARTITION_PATH}, too")
         return config
     if config.operation is WriteOperation.UPSERT and OPERATION_KEY not in options:
         return replace(config, what=replace(config.what, operation=WriteOperation.INSERT))
     raise InvalidRequestError(
-        f"this table generates its record keys, so {config.operation.value} cannot find its rows; use insert, "
-        "bulk_insert, insert_overwrite or delete_partition",
+        f"this table generates its record keys, so {config.operation.value} cannot find its rows: give rows as a read "
+        f"of the table gives them, with {RECORD_KEY} and {PARTITION_PATH}; or use insert, bulk_insert, "
+        "insert_overwrite, delete_partition, or a merge, update or deletion by condition",
         operation=config.operation.value,
     )
 

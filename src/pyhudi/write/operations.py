@@ -29,9 +29,13 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Stored rows whose key is in the batch are removed. `combine`: see `Upsert`."""
+    """Stored rows whose key is in the batch are removed. `combine`: see `Upsert`.
+
+    `by_meta_columns`: the meta columns of the batch have the keys, which the table has generated.
+    """
 
     combine: bool
+    by_meta_columns: bool = False
 
     @property
     def operation(self) -> WriteOperation:
@@ -133,14 +137,18 @@ def looks_up(write: StagedWrite) -> bool:
     return isinstance(write, (Upsert, Delete, ApplyChanges))
 
 
-def staged_write_of(config: WriteConfig) -> StagedWrite:
-    """The operation that the options ask for."""
+def staged_write_of(config: WriteConfig, *, by_meta_columns: bool = False) -> StagedWrite:
+    """The operation that the options ask for.
+
+    `by_meta_columns`: the table generates its record keys, so that only meta columns name stored records.
+    """
     combine = config.combines_input
     match config.operation:
         case WriteOperation.UPSERT:
-            return Upsert(combine)
+            keys = ChangeKeys(rekeys=False, moves=True, is_merge=True, by_meta_columns=True)
+            return ApplyChanges(config.operation, keys, RowsRead.NONE) if by_meta_columns else Upsert(combine)
         case WriteOperation.DELETE:
-            return Delete(combine)
+            return Delete(combine or by_meta_columns, by_meta_columns)
         case WriteOperation.INSERT:
             policy = config.duplicate_policy
             return Insert(combine or policy is DuplicatePolicy.DROP, policy)

@@ -228,23 +228,24 @@ def _prepared(
     overwrite: bool,
 ) -> WriteJob:
     computed = isinstance(rows, ComputedChanges)
-    carries_rows = not computed and config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
-    incoming = None
-    if carries_rows:
-        incoming = rows.schema if isinstance(rows, OwnRows) else engine.schema_of(rows)
+    given = None
+    if not computed and config.operation is not WriteOperation.DELETE_PARTITION:
+        given = rows.schema if isinstance(rows, OwnRows) else engine.schema_of(rows)
+    is_delete = config.operation is WriteOperation.DELETE and not computed
     job = prepare(
         table,
         config,
-        incoming,
+        None if is_delete else given,
         engine=engine,
         environment=environment,
         options=options,
         mergers=mergers,
         replaces_all=overwrite and config.operation in _OVERWRITING,
         keys_are_given=computed,
+        names=() if given is None else tuple(given.names),
     )
-    if config.operation is WriteOperation.DELETE and not computed:
-        check_columns(engine.schema_of(rows), job.keys, ())
+    if is_delete and given is not None and not job.keys.has_auto_keys:
+        check_columns(given, job.keys, ())
     return job
 
 
@@ -262,7 +263,7 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool, reads_table: bool) -> Wri
         return bulk_insert(job, rows, overwrite=overwrite)
     if overwrite and config.operation in _OVERWRITING:
         return write_staged(job, rows, overwrite_of(config))
-    staged = staged_write_of(config)
+    staged = staged_write_of(config, by_meta_columns=job.keys.has_auto_keys)
     if reads_table and isinstance(staged, Overwrite):
         staged = replace(staged, reads_table=True)
     return write_staged(job, rows, staged)

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from pyhudi.config.enums import Arrangement, BucketEngine
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import Distribution
@@ -114,18 +116,20 @@ def _renewed(
 
 def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[StagedSplit, ...]:
     keys_only = isinstance(write, Delete)
+    by_meta_columns = isinstance(write, Delete) and write.by_meta_columns
     changes = write.keys if isinstance(write, ApplyChanges) else None
     task = StageTask(
         storage=job.table.storage.spec,
         folder=folder,
         row_id=folder.rpartition("/")[2],
         keys=job.keys,
-        schema=job.key_columns if keys_only else job.schema.arrow,
+        schema=pa.schema([]) if by_meta_columns else job.key_columns if keys_only else job.schema.arrow,
         rules=MergeRules() if keys_only else job.combining_rules,
-        combine=write.combine and changes is None and bool(job.keys.record_key_fields),
+        combine=write.combine and changes is None and (by_meta_columns or bool(job.keys.record_key_fields)),
         table_wide_keys=job.config.index.index_type.is_global and looks_up(write),
         needs_ordering=job.is_merge_on_read and not keys_only and bool(job.rules.ordering_fields),
         changes=changes,
+        by_meta_columns=by_meta_columns,
         codec=job.config.files.codec.arrow_name if _needs_record_size(job, write) else None,
     )
     meets = task.combine or changes is not None
