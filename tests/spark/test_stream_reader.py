@@ -74,6 +74,17 @@ def test_checkpoint_of_another_table_is_refused(tmp_path: Path) -> None:
         batch(other, reader.initialOffset())
 
 
+def test_idle_query_has_the_offset_of_its_checkpoint_whatever_release_wrote_it(tmp_path: Path) -> None:
+    if source.ReadLimit is None:
+        pytest.skip("this PySpark does not say where a query is")
+    table = made(tmp_path)
+    table.insert(pa.table({"id": [1], "n": [1]}, SCHEMA))
+    reader = reader_of(tmp_path)
+    _, end = batch(reader, reader.initialOffset())
+    for kept in (end, {"offsetCommitTime": end["offsetCommitTime"], "table": table.handle.state.config.name}):
+        assert batch(reader, kept) == ([], kept)
+
+
 def test_limits_of_files_are_refused_for_change_data(tmp_path: Path) -> None:
     pytest.importorskip("pyspark.sql.streaming.datasource")
     made(tmp_path, **{"hoodie.table.cdc.enabled": "true"})

@@ -215,6 +215,33 @@ def test_stream_into_a_table_by_name_makes_it_and_goes_on_with_what_the_catalog_
             spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
+def test_stream_of_a_table_by_name_goes_on_under_its_next_name(spark: SparkSession, tmp_path: Path) -> None:
+    columns = "(id BIGINT, city STRING, n BIGINT) USING hudi"
+    spark.sql(f"CREATE TABLE followed {columns} TBLPROPERTIES (primaryKey = 'id') LOCATION '{tmp_path / 'a'}'")
+    spark.sql("INSERT INTO followed VALUES (1, 'oslo', 1), (2, 'rome', 1)")
+    spark.sql("INSERT INTO followed VALUES (3, 'bonn', 1)")
+    try:
+        late = spark.readStream.option("hoodie.datasource.streaming.startOffset", "latest").table("default.followed")
+        run(late.select(*SCHEMA.names), tmp_path / "late", tmp_path / "late-checkpoint")
+        for name in ("followed", "followed_on"):
+            run(spark.readStream.table(name).select(*SCHEMA.names), tmp_path / "b", tmp_path / "c")
+            assert contents(tmp_path / "b") == contents(tmp_path / "a")
+            if name == "followed":
+                spark.sql("ALTER TABLE followed RENAME TO followed_on")
+                spark.sql("INSERT INTO followed_on VALUES (4, 'york', 1)")
+        assert commits(tmp_path / "b") == 2
+        with pytest.raises(UnsupportedFeatureError, match=r"schema\(\)"):
+            spark.readStream.schema("id BIGINT").table("followed_on")
+        run(spark.readStream.option("maxCommitsPerTrigger", 1).table("followed_on").select(*SCHEMA.names),
+            tmp_path / "d", tmp_path / "d-checkpoint")  # fmt: skip
+        assert contents(tmp_path / "d") == contents(tmp_path / "a")
+        spark.range(3).write.saveAsTable("streamed_plain", format="parquet")
+        assert spark.readStream.table("streamed_plain").isStreaming
+    finally:
+        for name in ("followed", "followed_on", "streamed_plain"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
 def test_services_of_the_sink_run_beside_the_stream_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:
     source = made(tmp_path / "a")
     merging = {

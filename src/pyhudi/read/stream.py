@@ -15,12 +15,13 @@ from pyhudi.config.options_streams import START_EARLIEST, START_LATEST
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, HistoryNotRetainedError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.timeline.instant import Action, Instant, instant_time_from_user
+from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, Instant, instant_time_from_user
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.read.cdc.plan import ChangePlan
 from pyhudi.read.cdc.planning import SERVICES, plan_changes
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, timeline_positions
 from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.pending_clusterings import instants_of_clusterings
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
@@ -30,6 +31,8 @@ _INSTANT: Final = "commitTime"
 _POSITIONS: Final = (_COMPLETION, _INSTANT, "position")
 """Names of the position: of versions 8 and 9, of version 6, and of earlier streams of pyhudi."""
 _TABLE: Final = "table"
+"""The name of the table, which earlier streams of pyhudi kept."""
+_WRITE: Final = "write"
 _UNTIL: Final = "until"
 _AFTER: Final = "after"
 
@@ -38,12 +41,14 @@ _AFTER: Final = "after"
 class StreamOffset:
     """Everything until `position` has been read; of the range from there to `until`, the file groups until `after`.
 
-    `until` and `after` are None where no range was split. `table`: the name of the table, if it is known.
+    `until` and `after` are None where no range was split. `write`: the newest write of the table when the offset was
+    made, by which the table is known again: its name may change, and another one may stand at its path.
     """
 
     position: str
     until: str | None = None
     after: str | None = None
+    write: str | None = None
     table: str | None = None
 
     @staticmethod
@@ -59,24 +64,44 @@ class StreamOffset:
                 "the checkpoint is that of a stream of another kind: start the query with a new one",
                 offset=dict(offset),
             )
-        return StreamOffset(position, offset.get(_UNTIL), offset.get(_AFTER), offset.get(_TABLE))
+        return StreamOffset(position, *(offset.get(name) for name in (_UNTIL, _AFTER, _WRITE, _TABLE)))
 
     def to_json(self, version: TableVersion) -> dict[str, str]:
         """The offset as the checkpoint keeps it for a table of a version."""
         position = _COMPLETION if version.has_completion_times else _INSTANT
-        values = {position: self.position, _UNTIL: self.until, _AFTER: self.after, _TABLE: self.table}
+        values = {position: self.position, _UNTIL: self.until, _AFTER: self.after, _WRITE: self.write}
         return {name: value for name, value in values.items() if value is not None}
 
-    def checked(self, table: TableState) -> StreamOffset:
-        """The offset, with the name of its table. Raises `ConfigError` if it is that of another table."""
-        name = table.config.name
-        if self.table not in (None, name):
+    def of(self, table: TableState) -> StreamOffset:
+        """The offset, with what the table is known again by."""
+        newest = max(table.timeline.completed_times, default=None)
+        return replace(self, write=None if newest is None else str(newest), table=None)
+
+    def check(self, table: TableState) -> None:
+        """Check that the offset is one of this table.
+
+        Of the offsets of JVM Hudi, and of an empty table, nothing is known.
+
+        Raises:
+            ConfigError: it is that of another table, or of one that stood at its path before.
+
+        Cost: nothing while the write of the offset is on the active timeline; otherwise as `outcome_of`.
+        """
+        if self.write is None:
+            is_known = self.table in (None, table.config.name) or _is_position(table, self.position)
+        elif self.write in BOOTSTRAP_INSTANTS:  # those of all tables
+            is_known = not table.version.has_completion_times or _is_position(table, self.until or self.position)
+        else:
+            is_known = outcome_of(table, self.write) is not Outcome.UNKNOWN
+        if not is_known:
             raise ConfigError(
-                "the checkpoint is that of a stream of another table: start the query with a new one",
-                table=name,
-                checkpoint=self.table,
+                "the checkpoint is that of a stream of another table, or of one that stood here before: start the "
+                "query with a new checkpoint",
+                table=table.config.name,
+                path=table.storage.uri,
+                position=self.position,
+                write=self.write,
             )
-        return replace(self, table=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +131,17 @@ def first_offset(table: TableState, start: str) -> StreamOffset:
     """
     text = start.strip()
     if text.lower() == START_EARLIEST:
-        return StreamOffset(EARLIEST, table=table.config.name)
+        return StreamOffset(EARLIEST).of(table)
     if text.lower() == START_LATEST:
-        return StreamOffset(newest_position(table) or EARLIEST, table=table.config.name)
+        return StreamOffset(newest_position(table) or EARLIEST).of(table)
     time = instant_time_from_user(text)
     # The instant of a write stands for its completion: what the write itself wrote has been seen.
-    return StreamOffset(timeline_positions(table, time).get(time, time), table=table.config.name)
+    return StreamOffset(timeline_positions(table, time).get(time, time)).of(table)
+
+
+def _is_position(table: TableState, position: str) -> bool:
+    """Whether a write of the table, archived ones included, has a position."""
+    return position in timeline_positions(table, EARLIEST).values()
 
 
 def newest_position(table: TableState) -> str | None:

@@ -344,6 +344,12 @@ _READER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "schema": _unsupported("schema"),
     "load": _load,
 }
+STREAM_READER_NOTES: dict[str, Callable[[Original], Original]] = {
+    "option": _option,
+    "options": _options,
+    "schema": _unsupported("schema"),
+}
+"""What `spark.readStream` has to remember for `table`; all else of it is Spark's."""
 _WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "format": _format,
     "option": _option,

@@ -12,6 +12,7 @@ import pytest
 import pyhudi
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, HistoryNotRetainedError, InvalidRequestError
+from pyhudi.format.properties import table_checksum
 from pyhudi.read.arrow import read_batches
 from pyhudi.read.cdc.rows import read_changes
 from pyhudi.read.stream import (
@@ -24,7 +25,7 @@ from pyhudi.read.stream import (
     plan_change_batch,
 )
 from pyhudi.storage.open import open_storage
-from pyhudi.table.state import TableState, load_table
+from pyhudi.table.state import TableState, load_table, update_properties
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())])
 CITIES = ("bonn", "oslo", "rome")
@@ -51,6 +52,14 @@ def rows(turn: int, ids: range) -> pa.Table:
 
 def state(path: Path) -> TableState:
     return load_table(open_storage(str(path)))
+
+
+def renamed_to(name: str, path: Path) -> TableState:
+    """The table under another name, as `ALTER TABLE … RENAME TO` leaves it."""
+    now = state(path)
+    checksum = str(table_checksum(now.config.database, name))
+    update_properties(now.storage, {"hoodie.table.name": name, "hoodie.table.checksum": checksum})
+    return state(path)
 
 
 def followed(path: Path, limits: Limits, start: str | StreamOffset = "earliest") -> list[list[tuple[int, int]]]:
@@ -249,19 +258,65 @@ def test_restore_that_removes_the_newest_commits_stops_nothing(tmp_path: Path) -
     assert next_offset(now, CONFIG, seen, target, Limits(commits=1)) == seen
 
 
-def test_offset_of_another_table_or_another_source_is_refused(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    table.insert(rows(0, range(3)))
-    now = state(tmp_path)
-    assert first_offset(now, "earliest").checked(now).table == now.config.name
-    assert StreamOffset.from_json({"offsetCommitTime": "20261123060735652"}).checked(now).table == now.config.name
+def test_offset_of_another_kind_of_source_is_refused() -> None:
     for name in ("position", "commitTime"):
         assert StreamOffset.from_json({name: "000"}).position == "000"
-    with pytest.raises(ConfigError, match="another table"):
-        StreamOffset("000", table="elsewhere").checked(now)
     for foreign in ({"logOffset": 4}, {"offsetCommitTime": 5}, {"offsetCommitTime": "x"}):
         with pytest.raises(ConfigError, match="another kind"):
             StreamOffset.from_json(foreign)
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_table_that_was_made_anew_at_its_path_is_not_taken_for_the_old_one(tmp_path: Path, version: int) -> None:
+    made(tmp_path, version).insert(rows(0, range(3)))
+    before = state(tmp_path)
+    starts = [first_offset(before, start) for start in ("earliest", "latest", "2026-01-01")]
+    shutil.rmtree(tmp_path)
+    made(tmp_path, version).insert(rows(0, range(3)))
+    for offset in starts:
+        again = StreamOffset.from_json(offset.to_json(before.version))
+        again.check(before)
+        with pytest.raises(ConfigError, match="one that stood here before"):
+            again.check(state(tmp_path))
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_table_under_another_name_keeps_its_streams_also_those_of_earlier_releases(
+    tmp_path: Path, version: int
+) -> None:
+    made(tmp_path, version).insert(rows(0, range(3)))
+    newest = newest_position(state(tmp_path))
+    assert newest is not None
+    before = state(tmp_path)
+    named = {"offsetCommitTime": newest, "table": before.config.name}
+    for offset in (first_offset(before, "latest"), StreamOffset.from_json(named), StreamOffset(newest)):
+        offset.check(renamed_to("after", tmp_path))
+    with pytest.raises(ConfigError, match="another table"):
+        StreamOffset.from_json({**named, "offsetCommitTime": "20200101000000000"}).check(state(tmp_path))
+
+
+def test_write_that_a_stream_has_seen_may_be_archived_rolled_back_or_restored_away(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = table.insert(rows(0, range(3)))
+    offsets = [first_offset(state(tmp_path), "latest")]
+    table.recovery.rollback(first.instant)
+    kept = table.refresh().insert(rows(1, range(3)))
+    table.refresh().savepoints.create(kept.instant)
+    table.refresh().insert(rows(2, range(3)))
+    offsets.append(first_offset(state(tmp_path), "latest"))
+    table.refresh().recovery.restore(kept.instant)
+    archiving = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    table.refresh().savepoints.delete(kept.instant)
+    offsets.append(first_offset(state(tmp_path), "latest"))
+    for turn in range(3, 9):
+        table.refresh().upsert(rows(turn, range(3)))
+    for offset in offsets:
+        offset.check(state(tmp_path))
+    table.refresh().services.clean(hudi_options=archiving)
+    table.refresh().services.archive(hudi_options=archiving)
+    assert state(tmp_path).timeline.first_time > kept.instant
+    for offset in offsets:
+        offset.check(state(tmp_path))
 
 
 @pytest.mark.parametrize("version", [9, 6])

@@ -67,6 +67,8 @@ SKELETON_INSTANT: Final = InstantTime("00000000000001")
 """The bootstrap of the files that stay where they are: it wrote their skeletons."""
 FULL_RECORD_INSTANT: Final = InstantTime("00000000000002")
 """The bootstrap of the files whose rows it copied."""
+BOOTSTRAP_INSTANTS: Final = frozenset({SKELETON_INSTANT, FULL_RECORD_INSTANT})
+"""The writes of bootstraps, whose instants are the same in all tables."""
 
 USER_TIME_FORMATS: Final = ("yyyyMMddHHmmss[SSS]", "yyyy-MM-dd HH:mm:ss[.SSS]", "yyyy-MM-dd")
 """The formats that `instant_time_from_user` accepts, in the notation of Hudi's documentation."""

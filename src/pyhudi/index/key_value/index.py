@@ -23,8 +23,8 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
-from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, Action, InstantState
 from pyhudi.index.key_value.locations import Coverage, Location, Locations
+from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, InstantState
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.stored_keys import check_stored_keys
@@ -32,8 +32,6 @@ from pyhudi.index.tagging import TagTask, staged_keys, stored_rows
 from pyhudi.storage.open import open_spec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
-
-BOOTSTRAP_INSTANTS = frozenset({SKELETON_INSTANT, FULL_RECORD_INSTANT})
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,13 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._newest = newest.to_json(table.version)
         target = newest.position if self._target is None else self._target
         begin = StreamOffset(EARLIEST) if start is None else StreamOffset.from_json(start)
+        begin.check(table)
         unlimited = ReadAllAvailable is None or isinstance(limit, ReadAllAvailable)
         limits = Limits() if unlimited else self._limits
-        return next_offset(table, self._config, begin.checked(table), target, limits).to_json(table.version)
+        end = next_offset(table, self._config, begin, target, limits)
+        if end == begin and start is not None:
+            return start  # as it is: another text would be a micro-batch
+        return end.of(table).to_json(table.version)
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
         """The newest commit, as `latestOffset` last saw it, for the query's progress."""
@@ -117,7 +121,9 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             SchemaMismatchError: the table has other columns than when the query was started.
         """
         table = self._table()
-        begin, until = (StreamOffset.from_json(one).checked(table) for one in (start, end))
+        begin, until = (StreamOffset.from_json(one) for one in (start, end))
+        begin.check(table)
+        until.check(table)
         if until.until is None and until.position <= begin.position:
             return []
         if self._config.change_data:

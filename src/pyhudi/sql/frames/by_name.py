@@ -37,8 +37,13 @@ def name_of(text: str) -> Name | None:
 
 def read(spark: SparkSession, table: NamedTable, options: Mapping[str, str]) -> DataFrame:
     """The rows of a table under its name, with the options of a reader."""
-    rows = load_table(spark, table.location, table.options(spark, table_options(options)))
+    rows = load_table(spark, table.location, options_of_read(spark, table, options))
     return rows.alias(table.name.parts[-1])
+
+
+def options_of_read(spark: SparkSession, table: NamedTable, options: Mapping[str, str]) -> dict[str, str]:
+    """The options of a read by name: those of a reader, over those of the session, over those of the catalog."""
+    return table.options(spark, table_options(options))
 
 
 def insert(rows: DataFrame, table: NamedTable, options: Mapping[str, str], *, overwrite: bool) -> None:

@@ -1,4 +1,7 @@
-"""The wrappers of what takes names of tables in the DataFrame API: `table`, `insertInto`, `saveAsTable`."""
+"""The wrappers of what takes names of tables in the DataFrame API: `table`, `insertInto`, `saveAsTable`.
+
+`spark.readStream.table` is one of them: a stream by name is that of the folder that the catalog has.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pyhudi.spark.enable import Original, notes_of, refuse_unsupported, wrap, written_rows
+from pyhudi.spark.enable import STREAM_READER_NOTES, Original, notes_of, refuse_unsupported, wrap, written_rows
 from pyhudi.sql.can_parse import can_parse
 
 
@@ -17,6 +20,8 @@ def install_names(spark: SparkSession) -> None:
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     wrap(module.DataFrameReader, {"table": _read_table})
     wrap(module.DataFrameWriter, {"insertInto": _insert_into, "saveAsTable": _save_as_table})
+    streams = import_module(type(spark).__module__.removesuffix("session") + "streaming.readwriter")
+    wrap(streams.DataStreamReader, {**STREAM_READER_NOTES, "table": _stream_table})
 
 
 def _table(original: Original) -> Original:
@@ -29,12 +34,31 @@ def _table(original: Original) -> Original:
 
 def _read_table(original: Original) -> Original:
     def table(self: Any, tableName: Any) -> Any:  # noqa: N803 - Spark's own name
-        found = notes_of(self)
-        session = self._spark if hasattr(self, "_spark") else self._client
-        rows = _read_by_name(session, tableName, found.options)
+        rows = _read_by_name(_session_of(self), tableName, notes_of(self).options)
         return original(self, tableName) if rows is None else rows
 
     return table
+
+
+def _stream_table(original: Original) -> Original:
+    def table(self: Any, tableName: Any) -> Any:  # noqa: N803 - Spark's own name
+        if isinstance(tableName, str) and can_parse():
+            from pyhudi.sql.frames import by_name  # noqa: PLC0415 - with sqlglot
+
+            session = _session_of(self)
+            found = by_name.find(session, tableName)
+            if found is not None:
+                notes = notes_of(self)
+                refuse_unsupported(notes, "read")
+                options = by_name.options_of_read(session, found, notes.options)
+                return self.format("hudi").options(**options).load(found.location)
+        return original(self, tableName)
+
+    return table
+
+
+def _session_of(reader: Any) -> Any:
+    return reader._spark if hasattr(reader, "_spark") else reader._client  # classic, Connect
 
 
 def _read_by_name(spark: Any, name: Any, options: dict[str, str]) -> Any:
