@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass
-from typing import Final
 
-_OF_JAVA_ALONE: Final = ("&&", "\\p", "\\P", "\\Q", "\\R", "\\h", "\\H", "\\v", "\\V", "\\X", "\\x", "(?")
-
-_SET_IN_A_SET: Final = re.compile(r"\[[^\]]*\[")
+from pyhudi.config.java_patterns import java_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +33,7 @@ def _rules_of(text: str) -> list[tuple[re.Pattern[str], int]]:
     found = []
     for rule in text.split(";"):
         pattern, number = rule.strip().split(",")
-        if any(each in pattern for each in _OF_JAVA_ALONE) or _SET_IN_A_SET.search(pattern) or int(number) < 1:
+        if int(number) < 1:
             raise ValueError(rule)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # a set in a set is one for Java
-                found.append((re.compile(pattern.strip(), re.ASCII), int(number)))
-        except (re.error, FutureWarning) as error:
-            raise ValueError(rule) from error
+        found.append((java_pattern(pattern.strip()), int(number)))
     return found

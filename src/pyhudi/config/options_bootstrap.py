@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 
+from pyhudi.config.java_patterns import java_pattern
 from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import integer, one_of, text
+from pyhudi.config.parsers import integer, one_of, regular_expression, text
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.partition_paths import unescape_folder
 
@@ -76,7 +76,7 @@ class BootstrapOptions:
     )
     regex: str = option(
         "hoodie.bootstrap.mode.selector.regex",
-        parse=text(),
+        parse=regular_expression(),
         default=".*",
         doc="The regular expression of that selector; it must match the whole path.",
     )
@@ -111,7 +111,7 @@ class BootstrapOptions:
         """The mode of a partition."""
         if self.selector is not Selector.REGEX:
             return BootstrapMode[self.selector.name]
-        if re.fullmatch(self.regex, partition_path):
+        if java_pattern(self.regex).fullmatch(partition_path):
             return self.regex_mode
         (other,) = (mode for mode in BootstrapMode if mode is not self.regex_mode)
         return other

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from pyhudi.config.java_patterns import java_pattern
 from pyhudi.config.option import Parser
 from pyhudi.errors import UnsupportedFeatureError
 
@@ -98,16 +99,13 @@ def partition_paths() -> Parser[tuple[str, ...]]:
 
 
 def regular_expression() -> Parser[str]:
-    """A pattern for Python's `re`, kept as text."""
+    """A pattern for `java_pattern`, kept as text."""
 
     def read(value: str) -> str:
-        try:
-            re.compile(_not_empty(value))
-        except re.error as error:
-            raise ValueError(value) from error
+        java_pattern(_not_empty(value))
         return value
 
-    return Parser(read, "a regular expression")
+    return Parser(read, "a regular expression, without sets in sets and flags")
 
 
 def one_of(choices: Iterable[E], *, refused: Mapping[str, str] | None = None) -> Parser[E]:

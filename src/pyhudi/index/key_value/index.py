@@ -23,8 +23,8 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
-from pyhudi.index.key_value.locations import Coverage, Location, Locations
 from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, InstantState
+from pyhudi.index.key_value.locations import Coverage, Location, Locations
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.stored_keys import check_stored_keys

@@ -91,15 +91,15 @@ def delete_files(_: TaskContext, task: DeleteTask) -> dict[str, str]:
     return failed
 
 
-def planned_clean(call: ServiceCall, *, explains: bool = True) -> PlannedClean:
-    """The clean that the options ask for now. Cost and `explains`: see `plan_clean`.
+def planned_clean(call: ServiceCall, *, explains: bool = True, spares_readers: bool = True) -> PlannedClean:
+    """The clean that the options ask for now. Cost and arguments: see `plan_clean`.
 
     Raises `WriteConflictError` if a write of the table was rolled back meanwhile.
     """
-    clock = call.environment.clock
+    now_ms = call.environment.clock.now_ms()
+    how = {"explains": explains, "spares_readers": spares_readers}
     try:
-        zone = table_zone(call.table.config)
-        return plan_clean(call.table, call.config.cleaning, now_ms=clock.now_ms(), zone=zone, explains=explains)
+        return plan_clean(call.table, call.config.cleaning, now_ms=now_ms, zone=table_zone(call.table.config), **how)
     except (InvalidRequestError, NotFoundError) as error:
         if type(error) not in (InvalidRequestError, NotFoundError):
             raise  # a subclass has a cause of its own, such as an unsafe path in a savepoint
@@ -115,12 +115,12 @@ def clean_due(call: ServiceCall) -> Due:
     return Due(commits >= enough, f"{commits} of {enough} commits since the last clean")
 
 
-def clean(call: ServiceCall) -> Cleaned | None:
+def clean(call: ServiceCall, *, spares_readers: bool = True) -> Cleaned | None:
     """Execute the cleans that were planned before, then plan one more and execute it; None where nothing was to do.
 
     A clean that another process began to execute less than the heartbeat expiry ago is left to it; then nothing is
-    planned, and the result is None. A damaged plan that is older than that goes, with a warning that names it. Errors:
-    see `execute_clean`.
+    planned, and the result is None. A damaged plan that is older than that goes, with a warning that names it.
+    `spares_readers`: see `Retention`. Errors: see `execute_clean`.
     Cost: that of `plan_clean`, one delete per file, and the lock twice.
     """
     call = call.reloaded()
@@ -136,7 +136,7 @@ def clean(call: ServiceCall) -> Cleaned | None:
             # What it was to delete, the new plan names again: cleans begin where the newest completed one ended.
             _log.warning("a planned clean is damaged, and the table is cleaned without it: %s", error)
             _give_up(call, instant)
-    scheduled = _schedule(call.reloaded() if pending else call)
+    scheduled = _schedule(call.reloaded() if pending else call, spares_readers=spares_readers)
     if scheduled is None:
         return None
     instant, plan = scheduled
@@ -172,9 +172,9 @@ def schedule_clean(call: ServiceCall) -> InstantTime | None:
     return None if scheduled is None else scheduled[0].requested_time
 
 
-def _schedule(call: ServiceCall) -> tuple[Instant, CleanPlan] | None:
+def _schedule(call: ServiceCall, *, spares_readers: bool = True) -> tuple[Instant, CleanPlan] | None:
     check_writable(call.table)
-    planned = planned_clean(call, explains=False)
+    planned = planned_clean(call, explains=False, spares_readers=spares_readers)
     if planned.plan is None:
         return None
     storage = call.table.storage

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
+from pyhudi.config.java_patterns import java_pattern
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.errors import NotFoundError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
@@ -49,9 +49,17 @@ class PlannedClean:
 
 
 def plan_clean(
-    table: TableState, options: CleaningOptions, *, now_ms: int, zone: tzinfo | None, explains: bool = True
+    table: TableState,
+    options: CleaningOptions,
+    *,
+    now_ms: int,
+    zone: tzinfo | None,
+    explains: bool = True,
+    spares_readers: bool = True,
 ) -> PlannedClean:
     """The clean that a policy asks for now. `explains`: whether it has the decision for each slice, which take memory.
+
+    `spares_readers`: see `Retention`.
 
     Cost: one read for the last clean, one per savepoint, per pending compaction, and per completed write since the last
     clean that this process does not know yet; a listing of each partition that these writes have changed, or of the
@@ -76,6 +84,7 @@ def plan_clean(
         savepointed=frozenset().union(*(savepoint.paths for savepoint in savepoints.values())),
         planned=_planned(table),
         reading_since=min((one.requested_time for one in timeline.instants if _holds_back(one)), default=None),
+        spares_readers=spares_readers,
     )
     decisions: list[SliceDecision] = []
     deleted: dict[str, list[str]] = defaultdict(list)
@@ -183,7 +192,7 @@ def _selected(partitions: frozenset[str] | None, options: CleaningOptions) -> fr
         chosen = frozenset(options.partitions)
         partitions = chosen if partitions is None else partitions & chosen
     if options.partition_regex is not None and partitions is not None:
-        partitions = frozenset(filter(re.compile(options.partition_regex).fullmatch, partitions))
+        partitions = frozenset(filter(java_pattern(options.partition_regex).fullmatch, partitions))
     return partitions
 
 
@@ -200,7 +209,7 @@ def _files(
     files = list_data_files(storage)
     others = tuple({f"{info.path.partition(METADATA_PART)[0]}/" for info in files if METADATA_PART in info.path})
     by_partition: dict[str, list[FileInfo]] = defaultdict(list)
-    matches = re.compile(options.partition_regex or ".*").fullmatch
+    matches = java_pattern(options.partition_regex or ".*").fullmatch
     for info in files:
         if not info.path.startswith(others) and matches(_folder(info.path)):
             by_partition[_folder(info.path)].append(info)

@@ -27,7 +27,8 @@ class Retention:
     `earliest`: the oldest write whose state stays readable; None under KEEP_LATEST_FILE_VERSIONS, where `versions`
     slices of each group stay. `newest`: the newest completed write. `savepointed`: paths that savepoints name.
     `planned`: by group, the instant of the oldest slice that a pending plan needs. `reading_since`: the requested
-    time of the oldest pending write, which may be reading what was current then.
+    time of the oldest pending write, which may be reading what was current then. `spares_readers`: whether what the
+    newest write has replaced stays for readers that are at work.
     """
 
     policy: CleaningPolicy
@@ -37,6 +38,7 @@ class Retention:
     savepointed: frozenset[str] = frozenset()
     planned: Mapping[FileGroupId, str] = field(default_factory=dict)
     reading_since: str | None = None
+    spares_readers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,12 @@ def _reasons(
 def _needs_replaced(replaced_at: str, view: FileSystemView, retention: Retention) -> bool:
     """Whether a reader may still ask for a state from before a replacement.
 
-    Readers of the state before the newest write may still be at work, so groups that it replaced stay in any case.
+    Readers of the state before the newest write may still be at work, so groups that it replaced stay, too, unless
+    nothing is to stay that is older than the newest state.
     """
     bound = retention.earliest or retention.newest
+    if retention.earliest is None and not retention.spares_readers:
+        return retention.reading_since is not None
     if retention.reading_since is not None and replaced_at >= retention.reading_since:
         return True
     return replaced_at >= bound.requested_time or not _completed_before(replaced_at, bound, view)

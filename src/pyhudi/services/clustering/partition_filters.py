@@ -6,10 +6,10 @@ that are selected by name, or else match a pattern, and of them those that the f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
+from pyhudi.config.java_patterns import java_pattern
 from pyhudi.config.options_clustering import ClusteringOptions, PartitionFilterMode
 
 _HOURS_OF_DAY: Final = 24
@@ -21,7 +21,7 @@ def chosen_partitions(partitions: Iterable[str], options: ClusteringOptions, *, 
     if options.partitions is not None:
         named = [path for path in named if path in options.partitions]
     elif options.partition_regex is not None:
-        pattern = re.compile(options.partition_regex)
+        pattern = java_pattern(options.partition_regex)
         named = [path for path in named if pattern.fullmatch(path)]
     return tuple(_filtered(named, options, hour))
 

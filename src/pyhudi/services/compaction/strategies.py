@@ -15,6 +15,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from pyhudi.config.enums import CompactionStrategy
+from pyhudi.config.java_patterns import java_pattern
 from pyhudi.errors import ConfigError
 from pyhudi.format.keys.partition_paths import NULL_PARTITION
 from pyhudi.table.file_slice import FileSlice
@@ -223,14 +224,7 @@ def _older_days(partitions: tuple[str, ...], settings: CompactionSettings, today
 def _matching(partitions: tuple[str, ...], settings: CompactionSettings, _today: date) -> _Partitions:
     if settings.partition_regex is None:
         raise ConfigError("the strategy needs a regular expression", option="hoodie.compaction.partition.path.regex")
-    try:
-        pattern = re.compile(settings.partition_regex)
-    except re.error as error:
-        raise ConfigError(
-            f"the regular expression is invalid: {error}",
-            option="hoodie.compaction.partition.path.regex",
-            value=settings.partition_regex,
-        ) from error
+    pattern = java_pattern(settings.partition_regex)
     kept = tuple(partition for partition in partitions if pattern.search(partition))
     return _Partitions(kept, f"its partition does not match {settings.partition_regex!r}")
 

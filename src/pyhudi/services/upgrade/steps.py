@@ -106,7 +106,7 @@ def _clean_logs(move: Move) -> None:
     newest = replace(
         CleaningOptions(), policy=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1, trigger_commits=1
     )
-    clean(replace(call, config=replace(call.config, cleaning=newest)))
+    clean(replace(call, config=replace(call.config, cleaning=newest)), spares_readers=False)
 
 
 def _make_room(move: Move) -> None:
@@ -236,7 +236,7 @@ _CLEANS: Final = Step(
 )
 _CLEAN_LOGS: Final = Step(
     name="clean",
-    what="delete all file slices but the newest of each file group; older states of the table cannot be read then",
+    what="delete all file slices but those of the newest state; older states of the table cannot be read then",
     why="version 6 would not find the logs of the older slices, nor could Hudi 0.15 read them",
     run=_clean_logs,
     is_needed=_has_logs,

@@ -69,7 +69,14 @@ class FileSystemLocks:
                 return None
             return HeldFile(table=storage, store=store, path=path, record=record, lease=lease)
 
-        held = wait_for(attempt, storage, environment, wait_ms=wait_ms, poll_seconds=POLL_SECONDS)
+        held = wait_for(
+            attempt,
+            storage,
+            environment,
+            wait_ms=wait_ms,
+            poll_seconds=POLL_SECONDS,
+            holder=lambda: self._holder(store, path),
+        )
         held.keep_alive(environment.timers)
         return held
 
@@ -90,6 +97,17 @@ class FileSystemLocks:
         except AlreadyExistsError:
             return self.expire_ms > 0 and self._take_over(store, path, record, environment)
         return True
+
+    def _holder(self, store: Storage, path: str) -> dict[str, object]:
+        """What to look at where a lock stays taken: its file, and who the file says has made it."""
+        try:
+            made_by = _made_by(store.read(path))
+        except NotFoundError:
+            made_by = "nobody any more"
+        found: dict[str, object] = {"lock": f"{store.uri.rstrip('/')}/{path}", "holder": made_by}
+        if self.expire_ms == 0:
+            found["hint"] = "if the holder is dead, delete the file of the lock: it does not expire"
+        return found
 
     def _take_over(self, store: Storage, path: str, record: bytes, environment: Environment) -> bool:
         """Replace an expired lock by a conditional put: of two writers that try, one succeeds."""
@@ -167,6 +185,15 @@ class HeldFile:
             return self.store.read(self.path) == self.record
         except NotFoundError:
             return False
+
+
+def _made_by(record: bytes) -> str:
+    """Who has put a record, as it says itself; JVM Hudi's says nothing on local disk."""
+    try:
+        values = json.loads(record)
+        return f"{values['lockThreadName']}, since {values['lockCreateTime']} UTC"
+    except (ValueError, KeyError, TypeError):
+        return "unknown: the file does not say"
 
 
 def _record(environment: Environment) -> bytes:

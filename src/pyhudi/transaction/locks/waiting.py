@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from pyhudi.environment import Environment
@@ -20,12 +20,18 @@ CROWDED_PAUSE_SECONDS = 0.05
 
 
 def wait_for(
-    attempt: Callable[[], T | None], storage: Storage, environment: Environment, *, wait_ms: int, poll_seconds: float
+    attempt: Callable[[], T | None],
+    storage: Storage,
+    environment: Environment,
+    *,
+    wait_ms: int,
+    poll_seconds: float,
+    holder: Callable[[], Mapping[str, object]] = dict,
 ) -> T:
     """Call `attempt` until it returns something other than None: at once, and then every `poll_seconds`.
 
     Pauses are longer where an attempt takes long, or the wait is long. Raises `LockNotAcquiredError` after `wait_ms`
-    milliseconds of refusals.
+    milliseconds of refusals, with what `holder` tells of who has the lock.
     """
     clock = environment.clock
     began = clock.monotonic()
@@ -36,19 +42,20 @@ def wait_for(
             return got
         answered = clock.monotonic()
         if answered >= deadline:
-            raise not_acquired(storage, wait_ms)
+            raise not_acquired(storage, wait_ms, **holder())
         # Many waiting writers must not slow the store, or the processor, of the one that holds the lock.
         crowded = min(answered - began, CROWDED_PAUSE_SECONDS)
         slow = min(PAUSE_PER_ANSWER * (answered - asked), PAUSE_SECONDS_MAX)
         clock.sleep(max(poll_seconds, crowded, slow))
 
 
-def not_acquired(storage: Storage, wait_ms: int) -> LockNotAcquiredError:
-    """The error for a lock that another writer holds for too long."""
+def not_acquired(storage: Storage, wait_ms: int, **holder: object) -> LockNotAcquiredError:
+    """The error for a lock that another writer holds for too long. `holder`: what is known of the lock and of it."""
     return LockNotAcquiredError(
         "another writer holds the table lock; try again, or raise hoodie.write.lock.wait_time_ms",
         path=storage.uri,
         waited_ms=wait_ms,
+        **holder,
     )
 
 

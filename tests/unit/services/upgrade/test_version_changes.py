@@ -340,6 +340,30 @@ def test_downgrade_to_6_compacts_and_cleans_the_logs_by_itself_and_says_so_befor
     assert contents(storage) == expected - {(3, "rome", 1, "a")} | {(3, "rome", 7, "later")}
 
 
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda table: table.services.cluster(),
+        lambda table: table.insert_overwrite(rows((7, "oslo", 9, "new"))),
+        lambda table: table.insert_overwrite_table(rows((7, "oslo", 9, "new"))),
+        lambda table: table.delete_partition("city=oslo"),
+    ],
+    ids=["clustering", "overwrite", "overwrite of the table", "delete_partition"],
+)
+def test_downgrade_to_6_works_when_the_last_write_replaced_groups_with_logs(
+    last: Callable[[pyhudi.HudiTable], object], version: int
+) -> None:
+    storage = TableBuilder(version, "mor", options=CLUSTERS).commit(rows=4).delta_commit(updates=4).build()
+    last(opened(storage))
+    expected = contents(storage)
+
+    change(opened(storage), 6)
+
+    assert (version_of(storage), contents(storage)) == (6, expected)
+    assert not any(".log." in info.name for info in list_data_files(storage))
+
+
 def test_downgrade_to_6_is_refused_while_a_savepoint_keeps_logs_and_changes_nothing() -> None:
     storage = prepared(MOR[2])
     kept = opened(storage).savepoints.create(name="logs")

@@ -47,10 +47,23 @@ def test_lock_file_says_who_holds_the_lock_and_goes_when_it_is_given_back(tmp_pa
 def test_lock_file_of_the_jvm_keeps_us_out_for_good_where_locks_do_not_expire(tmp_path: Path) -> None:
     file = of_the_jvm(tmp_path, age_seconds=10**6)
 
-    with pytest.raises(LockNotAcquiredError):
+    with pytest.raises(LockNotAcquiredError, match="delete the file") as refused:
         FileSystemLocks().acquire(LocalStorage(tmp_path), SYSTEM, wait_ms=100)
 
+    assert refused.value.context["holder"] == "unknown: the file does not say"
     assert file.read_bytes() == b""
+
+
+@pytest.mark.parametrize("expire_ms", [0, 600_000])
+def test_lock_that_a_killed_holder_left_names_its_file_and_the_holder(tmp_path: Path, expire_ms: int) -> None:
+    FileSystemLocks(expire_ms=expire_ms).acquire(LocalStorage(tmp_path), SYSTEM, wait_ms=0)
+
+    with pytest.raises(LockNotAcquiredError) as refused:
+        FileSystemLocks(expire_ms=expire_ms).acquire(LocalStorage(tmp_path), SYSTEM, wait_ms=10)
+
+    assert refused.value.context["lock"] == f"{LocalStorage(tmp_path).uri}/.hoodie/lock"
+    assert f"process {os.getpid()}, since 20" in str(refused.value)
+    assert ("delete the file" in str(refused.value)) is (expire_ms == 0)
 
 
 @pytest.mark.parametrize(("age_seconds", "is_taken_over"), [(50, False), (70, True)])
