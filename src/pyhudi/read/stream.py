@@ -15,6 +15,7 @@ from pyhudi.config.options_streams import START_EARLIEST, START_LATEST
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, HistoryNotRetainedError
 from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, Instant, instant_time_from_user
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.read.cdc.plan import ChangePlan
@@ -25,6 +26,7 @@ from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.pending_clusterings import instants_of_clusterings
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
+from pyhudi.table.written_files import load_written_files
 
 _COMPLETION: Final = "offsetCommitTime"
 _INSTANT: Final = "commitTime"
@@ -167,11 +169,11 @@ def next_offset(
     A range is not split while a clustering is pending that would come into it: in version 6, where instants order.
     It would give the rest of the rows other file groups.
 
-    Cost: without limits a read for each replace commit, while nothing but services ran; otherwise also that of planning
-    the micro-batch.
+    Cost: without limits a read for each write until the first that changed rows; otherwise also that of planning the
+    micro-batch.
     """
     # A restore may have removed the newest commits.
-    if start.until is None and (target <= start.position or _only_services(table, start.position, target)):
+    if start.until is None and (target <= start.position or _nothing_changed(table, start.position, target)):
         return start
     if config.change_data:
         ends = _ends(table, start.position, target, limits.commits)
@@ -233,11 +235,11 @@ def _may_be_clustered(table: TableState, until: str) -> bool:
     return any(one <= until for one in instants_of_clusterings(table.storage, table.timeline))
 
 
-def _only_services(table: TableState, begin: str, target: str) -> bool:
+def _nothing_changed(table: TableState, begin: str, target: str) -> bool:
     """Whether no write of a range changed rows. Archived writes count as such that did."""
     active = {write.requested_time: write for write in table.timeline.completed_writes}
     in_range = [write for write in active.values() if begin < position_of(write) <= target]
-    if not in_range or not all(_is_service(table, write) for write in in_range):
+    if not in_range or not all(_is_service(table, write) or _is_empty(table, write) for write in in_range):
         return False
     positions = timeline_positions(table, begin)
     return all(write in active for write, position in positions.items() if begin < position <= target)
@@ -248,6 +250,14 @@ def _is_service(table: TableState, instant: Instant) -> bool:
     if instant.action is Action.REPLACE_COMMIT:
         return load_commit_metadata(table.storage, instant, table.version).operation in SERVICES
     return instant.action is Action.COMMIT and table.config.table_type is TableType.MERGE_ON_READ
+
+
+def _is_empty(table: TableState, instant: Instant) -> bool:
+    """Whether a completed write changed nothing, as a merge without matches. A change of columns is none of these."""
+    files = load_written_files(table.storage, table.version, [instant])[instant]
+    if files.written or any(files.replaced.values()):
+        return False
+    return load_commit_metadata(table.storage, instant, table.version).operation is not WriteOperation.ALTER_SCHEMA
 
 
 def _ends(table: TableState, begin: str, target: str, commits: int | None) -> list[str]:

@@ -319,6 +319,28 @@ def test_write_that_a_stream_has_seen_may_be_archived_rolled_back_or_restored_aw
         offset.check(state(tmp_path))
 
 
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("version", [9, 6])
+def test_writes_that_change_no_row_are_no_micro_batch(tmp_path: Path, version: int, table_type: str) -> None:
+    table = made(tmp_path, version, table_type)
+    last = table.insert(rows(0, range(6)))
+    seen = StreamOffset(last.completion_time)
+    elsewhere = pa.table({"id": [77], "city": ["oslo"], "n": [1]}, SCHEMA)
+    table.refresh().merge(elsewhere, on=["id", "city"]).when_matched_update_all().execute()
+    table.refresh().merge(elsewhere, on="n").when_matched_delete().execute()
+    table.refresh().update({"n": 5}, [("id", "==", 77)])
+    table.refresh().delete_where([("id", "==", 77)])
+    table.refresh().upsert(elsewhere.slice(0, 0))
+    now = state(tmp_path)
+    target = newest_position(now)
+    assert target is not None
+    assert target > seen.position
+    for limits in (Limits(), Limits(commits=1), Limits(files=1)):
+        assert next_offset(now, CONFIG, seen, target, limits) == seen
+    written = table.refresh().upsert(elsewhere)
+    assert next_offset(state(tmp_path), CONFIG, seen, written.completion_time, Limits()).position != seen.position
+
+
 @pytest.mark.parametrize("version", [9, 6])
 def test_services_of_the_source_bring_no_row_again(tmp_path: Path, version: int) -> None:
     table = made(tmp_path, version, "mor")
