@@ -41,7 +41,7 @@ def planned_slices(
             if newest is not None and (missing := planned.file_names - there):
                 raise CorruptDataError(
                     "a clustering plan names files that are missing, or whose writes are not completed; nothing was "
-                    "changed",
+                    f'changed: give the plan up by recovery.rollback("{instant.requested_time}")',
                     plan=instant_path(replace(instant, state=InstantState.REQUESTED), table.version),
                     partition_path=planned.partition_path,
                     missing=sorted(missing)[:10],

@@ -15,7 +15,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.table.pending_clusterings import load_clustering_plans
+from pyhudi.table.pending_clusterings import load_clustering_plan, load_clustering_plans
 from pyhudi.table.timeline import Timeline, load_compaction_plan, load_rollback_plan
 from pyhudi.transaction.conflicts.footprint import (
     Footprint,
@@ -216,13 +216,30 @@ def check_clusterings(
         if instant.requested_time in resizes:
             continue
         if shared := shared_ground(mine, footprint_of_clustering_plan(groups), timeline.version):
+            remedy = "roll the plan back (recovery.rollback); SparkAllowUpdateStrategy does so by itself"
+            if (gone := _missing_input(storage, timeline, instant)) is not None:
+                remedy = f"it can never run, as the file {gone} of its plan is gone: {remedy}"
+            else:
+                remedy = f"let it finish (services.run), or {remedy}"
             raise conflict(
-                "a clustering is planned for file groups that this write changes: let it finish "
-                "(services.run), or roll the plan back (recovery.rollback); SparkAllowUpdateStrategy does so by itself",
-                own,
-                instant,
-                shared,
+                f"a clustering is planned for file groups that this write changes: {remedy}", own, instant, shared
             )
+
+
+def _missing_input(storage: Storage, timeline: Timeline, clustering: Instant) -> str | None:
+    """A file that a planned clustering reads and that is gone: a restore of JVM Hudi leaves such plans.
+
+    Cost: a read, and a listing per partition of the plan.
+    """
+    plan = load_clustering_plan(storage, timeline.version, clustering)
+    slices = () if plan is None else tuple(plan.slices)
+    there = {path: set(storage.list_names(path)) for path in {each.partition_path for each in slices}}
+    missing = (
+        f"{each.partition_path}/{name}"
+        for each in slices
+        for name in sorted(each.file_names - there[each.partition_path])
+    )
+    return next(missing, None)
 
 
 def check_intents(

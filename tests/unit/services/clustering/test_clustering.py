@@ -14,7 +14,7 @@ from tests.support.table_builder import TableBuilder
 from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, rows
 
 from pyhudi.api.services import Services
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
@@ -244,6 +244,31 @@ def test_plan_for_another_class_is_refused_and_stays() -> None:
     assert table.open(storage).services.pending()["instant"].to_pylist() == [planned]
     storage.put(path, body)
     assert table.open(storage).services.run(str(planned))["outcome"].to_pylist() == ["done"]
+
+
+def test_write_in_the_way_of_a_plan_names_the_remedies_that_work() -> None:
+    table = TableBuilder(options=APART).insert((1, "oslo", 1, "a"))
+    storage = table.build()
+    last = table.open(storage).upsert(rows((1, "oslo", 2, "b")))
+    planned = str(table.open(storage).services.schedule("clustering", hudi_options=SORTED))
+    with pytest.raises(WriteConflictError, match=r"let it finish \(services\.run\), or roll the plan back"):
+        table.open(storage).upsert(rows((1, "oslo", 3, "c")))
+    # A restore of JVM Hudi to the first write: its files are gone, and the plan stays.
+    for info in storage.list_recursive(""):
+        if last.instant in info.path:
+            storage.delete(info.path)
+
+    with pytest.raises(WriteConflictError) as refused:
+        table.open(storage).upsert(rows((1, "oslo", 3, "c")))
+
+    assert "can never run" in refused.value.message
+    assert f"{last.instant}.parquet" in refused.value.message
+    assert "services.run" not in refused.value.message
+    with pytest.raises(CorruptDataError, match="missing"):
+        table.open(storage).services.run(planned)
+    table.open(storage).recovery.rollback(planned)
+    table.open(storage).upsert(rows((1, "oslo", 3, "c")))
+    assert contents(storage) == {(1, "oslo", 3, "c")}
 
 
 def test_service_is_due_after_so_many_commits_if_an_option_asks_for_it() -> None:
