@@ -82,7 +82,7 @@ def _read_files(
     form = _format()
     paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
     late = None if condition is None or condition.is_tested_by_pruning else condition
-    with missing_files_named(), ExitStack() as stack:
+    with missing_files_named(storage), ExitStack() as stack:
         fragments, sources = [], []
         for scan_slice, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
@@ -144,7 +144,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
 
     def groups(scan_slice: ScanSlice) -> tuple[int, int]:
         assert scan_slice.files.base is not None
-        with missing_files_named(), storage.open_input(scan_slice.files.base) as source:
+        with missing_files_named(storage), storage.open_input(scan_slice.files.base) as source:
             try:
                 fragment = _format().make_fragment(source, partition_expression=told_by_folder(plan, scan_slice))
                 footer = _footer(fragment, source, scan_slice.files.base)

@@ -29,7 +29,7 @@ def count_rows(storage: Storage, plan: ScanPlan, where: Where) -> int:
         for scan_slice in plan.slices
         if scan_slice.files.base is not None and not scan_slice.files.logs
     ]
-    with missing_files_named(), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+    with missing_files_named(storage), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         in_files = sum(pool.map(lambda path: read_footer(storage, path).rows, files))
     with_logs = replace(plan, slices=tuple(scan_slice for scan_slice in plan.slices if scan_slice.files.logs))
     return in_files + _counted(storage, with_logs, None)

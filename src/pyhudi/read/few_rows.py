@@ -69,7 +69,7 @@ def _rows_of_file(
     if not schema.names or {*asked} <= constants.keys():
         return None
     assert one.files.base is not None
-    with missing_files_named(), opened_base_file(storage, one.files.base) as (source, parquet):
+    with missing_files_named(storage), opened_base_file(storage, one.files.base) as (source, parquet):
         stored, footer = parquet.schema_arrow, parquet.metadata
         is_plain = {*asked} - constants.keys() <= {*stored.names} and not has_other_types(stored, plan.schema, needed)
         if not is_plain or wide_dictionaries(footer, needed, BATCH_ROWS):

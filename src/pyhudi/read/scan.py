@@ -30,6 +30,7 @@ from pyhudi.read.partition_columns import (
     values_of_path,
 )
 from pyhudi.read.skipping.expressions import IndexedExpression, indexed_expressions
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.archive.writes import load_archived_writes
@@ -123,8 +124,9 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
     cleaners have deleted files that the read needs, and `HistoryNotSettledError` while a write is running whose rows
     belong to the result.
     """
-    plan = _plan_of(table, config, mergers)
-    return replace(plan, expressions=indexed_expressions(table, plan.schema)) if plan.data_skipping else plan
+    with naming(table.storage):
+        plan = _plan_of(table, config, mergers)
+        return replace(plan, expressions=indexed_expressions(table, plan.schema)) if plan.data_skipping else plan
 
 
 def _plan_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -> ScanPlan:

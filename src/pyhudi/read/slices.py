@@ -13,6 +13,7 @@ from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.merged import read_merged
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
 
 
@@ -27,7 +28,7 @@ def read_slice(
         yield from _base_rows(storage, plan, scan_slice, columns, rows)
         return
     constants = constants_of(plan, scan_slice)
-    with missing_files_named():
+    with missing_files_named(storage):
         for batch in read_merged(storage, scan_slice.files, plan.merging, _in_files(plan, columns)):
             yield _with_constants(constants, batch, columns)
 
@@ -39,7 +40,7 @@ def _base_rows(
     in_files = _in_files(plan, columns)
     schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
     constants = constants_of(plan, scan_slice)
-    with missing_files_named():
+    with missing_files_named(storage):
         for batch in read_base_rows(storage, scan_slice.files, schema, rows=rows):
             yield _with_constants(constants, align(batch, schema), columns)
             del batch
@@ -60,12 +61,13 @@ def _with_constants(
 
 
 @contextmanager
-def missing_files_named() -> Iterator[None]:
-    """Convert the error for a file that was deleted since the read was planned."""
-    try:
-        yield
-    except NotFoundError as error:
-        raise gone_meanwhile(error.context.get("path")) from error
+def missing_files_named(storage: Storage) -> Iterator[None]:
+    """Convert the error for a file that was deleted since the read was planned; it and others name the table."""
+    with naming(storage):
+        try:
+            yield
+        except NotFoundError as error:
+            raise gone_meanwhile(error.context.get("path")) from error
 
 
 def gone_meanwhile(path: str | None) -> HistoryNotRetainedError:

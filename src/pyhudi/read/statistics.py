@@ -75,7 +75,7 @@ def statistics_of_files(_: TaskContext, task: StatisticsTask) -> pa.RecordBatch:
     """The rows of the files of a task. Memory: these rows, and one footer."""
     storage = open_spec(task.storage)
     values: dict[str, list[object]] = {name: [] for name in STATISTICS_SCHEMA.names}
-    with missing_files_named():
+    with missing_files_named(storage):
         for file in task.files:
             statistics = read_statistics(storage, file.path)
             place = (file.partition_path, file.file_id, file.path)

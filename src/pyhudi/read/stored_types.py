@@ -96,7 +96,7 @@ def _of_group(
     def look(at: int) -> StoredColumns:
         write = writes[at]
         if write not in known:
-            with missing_files_named():
+            with missing_files_named(storage):
                 known[write] = _compared(_columns_of(storage, by_write[write][0]), names, schema)
         return known[write]
 

@@ -13,6 +13,7 @@ from pyhudi.errors import AlreadyExistsError, NotFoundError, TableExistsError, T
 from pyhudi.format.properties import PROPERTIES_BYTES_MAX, check_table_properties, format_properties, parse_properties
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import HASHING_METADATA_FOLDER, check_loadable
 from pyhudi.table.lister import Lister, StorageLister
@@ -94,6 +95,13 @@ def load_table(storage: Storage) -> TableState:
     Raises `TableNotFoundError` for a folder that is not a table, `CorruptDataError` for damaged properties and
     `UnsupportedFeatureError` for a table that this release cannot read.
     """
+    with naming(storage):
+        table = _loaded(storage)
+        check_loadable(table)
+    return table
+
+
+def _loaded(storage: Storage) -> TableState:
     stored, table = b"", None
     for _ in range(LOADS_MAX):
         data, path = _read_properties(storage)
@@ -107,7 +115,6 @@ def load_table(storage: Storage) -> TableState:
             break
         # Another process may have changed the version since the properties were read, and be deleting this timeline.
     assert table is not None
-    check_loadable(table)
     return table
 
 

@@ -33,6 +33,7 @@ from pyhudi.metadata_table.early_records import Ahead, write_ahead
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED, Change, change_of_commit
 from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
@@ -48,7 +49,6 @@ from pyhudi.transaction.conflicts.check import (
     check_intents,
     check_nothing_exclusive,
     check_still_ours,
-    naming,
     schema_conflict,
 )
 from pyhudi.transaction.conflicts.footprint import Heirs, Reads, UniqueKeys, footprint_of, same_columns

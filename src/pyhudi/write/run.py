@@ -31,13 +31,13 @@ from pyhudi.services.frame.inline import run_inline_services
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.bootstrap import check_bootstrapped
 from pyhudi.table.features import check_writable
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.tasks.stage import partition_paths_in
-from pyhudi.transaction.conflicts.check import naming
 from pyhudi.transaction.idempotence import find_batch
 from pyhudi.transaction.presence import only_writer_if_needed
 from pyhudi.transaction.settings import locking, transaction_settings

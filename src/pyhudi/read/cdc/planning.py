@@ -32,6 +32,7 @@ from pyhudi.metadata_table.lister import load_read_view
 from pyhudi.read.cdc.plan import ChangePlan, ChangeTask
 from pyhudi.read.scan import ScanSlice, check_settled, in_range, plan_slices, timeline_positions
 from pyhudi.storage.bounded import at_once
+from pyhudi.storage.naming import naming
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.block_filter import block_filter, with_archive
 from pyhudi.table.commits import load_commit_metadata
@@ -80,7 +81,8 @@ def plan_changes(
             "change data needs the meta columns, which this table does not keep (hoodie.populate.meta.fields=false)",
             path=table.config.path,
         )
-    return _Planner.of(table, config).plan(config, mergers, typed=typed)
+    with naming(table.storage):
+        return _Planner.of(table, config).plan(config, mergers, typed=typed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def read_changes(storage: Storage, plan: ChangePlan, task: ChangeTask) -> Iterat
         CorruptDataError: a file is damaged; names it.
         HistoryNotRetainedError: a file was deleted since the read was planned.
     """
-    with missing_files_named():
+    with missing_files_named(storage):
         for changes in _changes(storage, plan.rows, task):
             if len(changes.operations):
                 yield _as_batch(changes, plan)

@@ -56,6 +56,7 @@ from pyhudi.metadata_table.partitions.protocol import (
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.catch_up import CannotCatchUpError, Step, steps_between
 from pyhudi.services.indexing.running import fence_of, is_being_built
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
 from pyhudi.table.instant_times import completed_now, next_time
@@ -63,7 +64,7 @@ from pyhudi.table.metadata_partitions import FILES, SECONDARY_INDEX_PREFIX
 from pyhudi.table.metadata_table import PARTITIONS_KEY
 from pyhudi.table.state import TableState, update_properties
 from pyhudi.table.timeline import Timeline, instant_path, load_timeline
-from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path

@@ -9,12 +9,13 @@ from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.index_plans import delete_plan, load_plan, pending_plans
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.running import fence_of, is_being_built
+from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_writable
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions, put_index_definitions
 from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, drop_partitions
 from pyhudi.table.state import TableState
-from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.plan_fencing import forget_runs

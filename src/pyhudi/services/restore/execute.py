@@ -33,6 +33,7 @@ from pyhudi.services.rollback.rollback import (
     without_empty_plans,
 )
 from pyhudi.storage.bounded import read_decoded
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import completed_now, next_time
@@ -40,7 +41,7 @@ from pyhudi.table.lister import list_data_files
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path
-from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.publish import put_completed, put_requested

@@ -17,12 +17,13 @@ from pyhudi.format.metadata.savepoint import SavepointMetadata, encode_savepoint
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.audit import audit
+from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import completed_now
 from pyhudi.table.savepoints import completed_write, load_savepoints, newest_write
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_rollback_plan
-from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.publish import put_completed

@@ -22,6 +22,7 @@ from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back, planned_service
 from pyhudi.services.rollback.execute import RolledBack, run_rollback
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers, find_lost_attempts, find_orphans, plan_rollback
+from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.bootstrap import is_second_commit
 from pyhudi.table.features import check_undoable
@@ -30,7 +31,7 @@ from pyhudi.table.outcome import rollback_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline, position_of
-from pyhudi.transaction.conflicts.check import check_nothing_exclusive, excluding_instant, naming
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive, excluding_instant
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.heartbeat import (
     HEARTBEAT_FOLDER,

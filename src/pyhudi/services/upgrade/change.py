@@ -11,7 +11,7 @@ from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.upgrade.checks import check_changeable, check_compacted, check_logs, check_nothing_runs
 from pyhudi.services.upgrade.properties import Leg, legs_between, properties_after
 from pyhudi.services.upgrade.steps import STEPS, Move, Step, delete_leftovers, move_of
-from pyhudi.transaction.conflicts.check import naming
+from pyhudi.storage.naming import naming
 from pyhudi.transaction.locks.table_lock import table_lock
 
 

@@ -84,7 +84,7 @@ def read_skeleton_column(pickled: bytes, name: str, kind: pa.DataType, paths: pa
     at = codes.indices.to_numpy()
     ends = [*(np.flatnonzero((np.diff(at) != 0) | (np.diff(numbers) != 1)) + 1).tolist(), len(numbers)]
     chunks = []
-    with missing_files_named():
+    with missing_files_named(worker.storage):
         for first, end in zip([0, *ends], ends, strict=False):
             files = worker.slices[place_of_spark(codes.dictionary[int(at[first])].as_py())]
             chunks.append(worker.values(name, kind, files, int(numbers[first]), int(numbers[end - 1]) + 1))

@@ -7,7 +7,6 @@ lock, on a timeline that was loaded under it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 
 from pyhudi.errors import LockLostError, WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata
@@ -47,16 +46,6 @@ def excluding_instant(timeline: Timeline, own: Own) -> Instant | None:
         if conflict_grounds(other, own, timeline.version):
             return instant
     return None
-
-
-@contextmanager
-def naming(storage: Storage) -> Iterator[None]:
-    """Add the URI of the table to conflicts that are raised in the block."""
-    try:
-        yield
-    except (WriteConflictError, LockLostError) as error:
-        error.context.setdefault("table", storage.uri)
-        raise
 
 
 def check_nothing_exclusive(timeline: Timeline, own: Own, *, base: Timeline | None = None) -> None:
