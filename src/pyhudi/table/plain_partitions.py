@@ -6,6 +6,7 @@ the folder as plain Parquet has both, with two versions of a record.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -14,6 +15,8 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.lister import list_data_files
+
+_log = logging.getLogger("pyhudi")
 
 
 def plain_partitions(storage: Storage) -> Mapping[str, tuple[FileInfo, ...]]:
@@ -48,6 +51,28 @@ def check_not_plain(storage: Storage, partition_paths: Iterable[str]) -> None:
                 partition_path=path,
                 file=plain,
             )
+
+
+def warn_of_plain_partitions(storage: Storage) -> None:
+    """Log a warning for a folder that becomes a table beside plain partitions, whose rows reads leave out.
+
+    Only the first folder of each level is looked into. Cost: a listing per level.
+    """
+    path = ""
+    while True:
+        listing = storage.list_folder(path)
+        if (plain := next((info for info in listing.files if _is_plain(info.name)), None)) is not None:
+            _log.warning(
+                "the folder of the new table has Parquet files that are not Hudi's, whose rows reads leave out: read "
+                "with hoodie.pyhudi.read.plain.partitions=true, or bootstrap the folder [table=%r, file=%r]",
+                storage.uri,
+                plain.path,
+            )
+            return
+        below = [folder for folder in listing.folders if not folder.rpartition("/")[2].startswith((".", "_"))]
+        if not below:
+            return
+        path = below[0]
 
 
 def _is_plain(name: str) -> bool:

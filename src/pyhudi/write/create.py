@@ -30,6 +30,7 @@ from pyhudi.merge.rules import Merger
 from pyhudi.merge.table_rules import merger_of_new_table
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
+from pyhudi.table.plain_partitions import warn_of_plain_partitions
 from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema
 from pyhudi.table.state import TableState, create_table, load_table
 from pyhudi.table.timeline import load_rollback_plan
@@ -56,6 +57,7 @@ def create_for_rows(
         create_table(storage, properties)
     except TableExistsError:
         return False
+    warn_of_plain_partitions(storage)
     return True
 
 
@@ -71,7 +73,9 @@ def create_for_schema(
     columns = _checked(schema, properties, config, options)
     check_merger(merger or merger_of_new_table(config.merging), columns)
     table_schema = TableSchema.from_arrow(columns, table_name=properties["hoodie.table.name"])
-    return create_table(storage, {**properties, CREATE_SCHEMA_KEY: table_schema.avro})
+    table = create_table(storage, {**properties, CREATE_SCHEMA_KEY: table_schema.avro})
+    warn_of_plain_partitions(storage)
+    return table
 
 
 def _checked(

@@ -42,6 +42,28 @@ def ids(table: pyhudi.HudiTable, *where: tuple[str, str, object]) -> list[tuple[
     return sorted(zip(found["id"].to_pylist(), found["day"].to_pylist(), strict=True))
 
 
+@pytest.mark.parametrize("file", ["day=d1/part-0.parquet", "a/b/x.parq", "rows.parquet"])
+def test_table_that_is_made_beside_plain_files_says_that_reads_leave_them_out(
+    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for made_by_rows in (False, True):
+        folder = tmp_path / str(made_by_rows)
+        (folder / file).parent.mkdir(parents=True)
+        (folder / "_delta_log").mkdir()
+        (folder / file).touch()
+        caplog.clear()
+        if made_by_rows:
+            options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+            pyhudi.save(rows("d3", 3), folder, hudi_options=options)
+        else:
+            pyhudi.HudiTable.create(folder, schema=SCHEMA, record_key="id")
+        assert "hoodie.pyhudi.read.plain.partitions" in caplog.text
+        assert file in caplog.text
+    caplog.clear()
+    pyhudi.HudiTable.create(tmp_path / "alone", schema=SCHEMA, record_key="id")
+    assert not caplog.text
+
+
 def test_rows_of_plain_folders_are_read_on_request_alone(path: Path) -> None:
     assert ids(pyhudi.HudiTable.for_path(path)) == [(3, "d3"), (13, "d3")]
 

@@ -14,12 +14,13 @@ from pyhudi.format.log.cdc import LoggingMode
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState, update_properties
 from pyhudi.table.timeline import position_of
-from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import table_lock
 

@@ -76,16 +76,8 @@ def plan_clean(
     savepoints = load_savepoints(storage, timeline)
     partitions = partitions_to_visit(table, options, last, earliest, savepoints)
     partitions = _selected(partitions, options)
-    retention = Retention(
-        options.policy,
-        earliest,
-        timeline.completed_writes[-1],
-        versions=options.versions_retained,
-        savepointed=frozenset().union(*(savepoint.paths for savepoint in savepoints.values())),
-        planned=_planned(table),
-        reading_since=min((one.requested_time for one in timeline.instants if _holds_back(one)), default=None),
-        spares_readers=spares_readers,
-    )
+    savepointed = frozenset[str]().union(*(savepoint.paths for savepoint in savepoints.values()))
+    retention = _retention(table, options, earliest, savepointed, spares_readers=spares_readers)
     decisions: list[SliceDecision] = []
     deleted: dict[str, list[str]] = defaultdict(list)
     sources: dict[str, list[str]] = defaultdict(list)
@@ -124,6 +116,27 @@ def plan_clean(
     if not deleted and not _passes_many(plan, timeline, last):
         return PlannedClean(None, tuple(decisions), counted)
     return PlannedClean(plan, tuple(decisions), counted)
+
+
+def _retention(
+    table: TableState,
+    options: CleaningOptions,
+    earliest: Instant | None,
+    savepointed: frozenset[str],
+    *,
+    spares_readers: bool,
+) -> Retention:
+    timeline = table.timeline
+    return Retention(
+        options.policy,
+        earliest,
+        timeline.completed_writes[-1],
+        versions=options.versions_retained,
+        savepointed=savepointed,
+        planned=_planned(table),
+        reading_since=min((one.requested_time for one in timeline.instants if _holds_back(one)), default=None),
+        spares_readers=spares_readers,
+    )
 
 
 def last_clean(storage: Storage, timeline: Timeline) -> CleanMetadata | None:

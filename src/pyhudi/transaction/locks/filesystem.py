@@ -103,7 +103,7 @@ class FileSystemLocks:
         try:
             made_by = _made_by(store.read(path))
         except NotFoundError:
-            made_by = "nobody any more"
+            made_by = "the lock is free now"
         found: dict[str, object] = {"lock": f"{store.uri.rstrip('/')}/{path}", "holder": made_by}
         if self.expire_ms == 0:
             found["hint"] = "if the holder is dead, delete the file of the lock: it does not expire"
