@@ -19,6 +19,7 @@ from pyhudi.errors import (
     UnsupportedFeatureError,
 )
 from pyhudi.sql import enable as enabling
+from pyhudi.sql.catalog.session_tables import TablesOfConnect, TablesOfDriver
 
 
 @pytest.fixture
@@ -180,6 +181,19 @@ def test_table_of_a_query_without_nulls_takes_nulls_in_updates_and_merges(spark:
             "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
         rows = sql(f"SELECT id, b, numbers, inner.x, pairs['k'] FROM {table} WHERE id < 3 ORDER BY id")
         assert rows == [(key, None, [1, None], None, None) for key in (1, 2)]
+
+
+def test_table_that_a_temporary_view_hides_is_found_by_its_full_name_on_connect_too(spark: Any, sql: Any) -> None:
+    sql("CREATE TABLE hidden (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    spark.range(1).createOrReplaceTempView("hidden")
+    try:
+        for tables in (TablesOfConnect(spark), TablesOfDriver(spark)):
+            found = tables.find("front", "hidden")
+            assert found is not None
+            assert (found.database, found.table, found.provider) == ("front", "hidden", "hudi")
+        assert TablesOfConnect(spark).find(None, "hidden") is None
+    finally:
+        spark.catalog.dropTempView("hidden")
 
 
 def test_table_is_a_query_and_the_cache_takes_queries_alone(spark: Any, sql: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
 import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
@@ -83,6 +84,13 @@ def test_idle_query_has_the_offset_of_its_checkpoint_whatever_release_wrote_it(t
     _, end = batch(reader, reader.initialOffset())
     for kept in (end, {"offsetCommitTime": end["offsetCommitTime"], "table": table.handle.state.config.name}):
         assert batch(reader, kept) == ([], kept)
+
+
+def test_table_whose_folder_spark_does_not_tell_is_refused_with_what_helps() -> None:
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"name the table in the query itself, or read it by spark\.table"
+    ):
+        HudiDataSource({}).reader(StructType([StructField("id", LongType())]))
 
 
 def test_limits_of_files_are_refused_for_change_data(tmp_path: Path) -> None:

@@ -73,14 +73,16 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         """A reader of the table's current rows, with the schema of the time when SQL created the table or view.
 
         Raises:
-            UnsupportedFeatureError: neither the options nor the schema have the folder of the table.
+            UnsupportedFeatureError: neither the options nor the schema have the folder of the table, as for a table of
+                the catalog that Spark resolves by itself.
         """
         remembered: dict[str, str] = next((field.metadata.get(_REMEMBERED, {}) for field in schema.fields), {})
         options = {**remembered, **self.options}
         if not any(name.lower() in _PLACES for name in options):
             raise UnsupportedFeatureError(
-                "Spark does not say where this Hudi table of its catalog is, as it is read through a view on Spark "
-                "Connect: name the table itself in the query, or make a temporary view of a DataFrame"
+                "Spark does not say where this Hudi table of its catalog is, and the query names it where pyhudi does "
+                "not see it, as in a stored view on Spark Connect: name the table in the query itself, or read it by "
+                'spark.table(name) or spark.read.format("hudi").load(path), and make a temporary view of that'
             )
         storage, plan = _planned(options)
         return _ChangeReader(plan, schema) if isinstance(plan, ChangePlan) else _Reader(storage.spec, plan, schema)

@@ -153,7 +153,9 @@ class TablesOfConnect:
             rows = plain_sql(self._spark, f"SHOW TABLE EXTENDED {where}LIKE {quoted_text(pattern)}").collect()
         except AnalysisException:  # there is no such database, or the current catalog is another one
             return None
-        found = [row for row in rows if row["tableName"].lower() == table.lower()]
+        named = [row for row in rows if row["tableName"].lower() == table.lower()]
+        # A temporary view hides a table from its short name alone, and is listed in each database.
+        found = [row for row in named if database is None or not row["isTemporary"]]
         if len(found) != 1 or found[0]["isTemporary"]:
             return None
         facts = facts_of(found[0]["information"])
