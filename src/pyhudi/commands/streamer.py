@@ -51,6 +51,7 @@ def add_streamer_command(commands: Any) -> None:
         help="an option, over those of the file; may be repeated",
     )
     parser.add_argument("--schemaprovider-class", metavar="CLASS", help="FilebasedSchemaProvider")
+    parser.add_argument("--transformer-class", metavar="CLASSES", help="such as SqlQueryBasedTransformer")
     parser.add_argument("--source-limit", type=int, metavar="N", help="about how many bytes or messages a batch has")
     parser.add_argument("--checkpoint", metavar="TEXT", help="where to begin; counts once")
     parser.add_argument("--ignore-checkpoint", metavar="WORD", help="read from the begin; counts once for each word")

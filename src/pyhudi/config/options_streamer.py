@@ -142,3 +142,24 @@ class KafkaOptions:
         doc="The streamer: whether rows get the columns `_hoodie_kafka_source_offset`, `_hoodie_kafka_source_partition`"
         " and `_hoodie_kafka_source_timestamp`.",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerOptions:
+    """What the transformers of the streamer do."""
+
+    sql: str | None = option(
+        "hoodie.streamer.transformer.sql",
+        aliases=_names("transformer.sql"),
+        parse=text("a query"),
+        default=None,
+        doc="The streamer, with SqlQueryBasedTransformer: a query in the SQL of DuckDB, in which `<SRC>` stands for the"
+        " rows of the batch.",
+    )
+    sql_file: str | None = option(
+        "hoodie.streamer.transformer.sql.file",
+        aliases=_names("transformer.sql.file"),
+        parse=text("the path or URI of a file"),
+        default=None,
+        doc="The streamer, with SqlFileBasedTransformer: a file with such a query.",
+    )

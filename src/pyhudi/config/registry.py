@@ -26,7 +26,13 @@ from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_sql import SqlOptions
-from pyhudi.config.options_streamer import FolderOptions, KafkaOptions, SchemaProviderOptions, StreamerOptions
+from pyhudi.config.options_streamer import (
+    FolderOptions,
+    KafkaOptions,
+    SchemaProviderOptions,
+    StreamerOptions,
+    TransformerOptions,
+)
 from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
@@ -91,6 +97,7 @@ SECTIONS = (
     Section("The streamer: files", FolderOptions),
     Section("The streamer: Kafka", KafkaOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
+    Section("The streamer: transformers", TransformerOptions),
     Section("SQL", SqlOptions),
 )
 

@@ -18,6 +18,7 @@ from pyhudi.streamer.checkpoints import KEY_V1, Checkpoint, Resumption, last_com
 from pyhudi.streamer.result import IngestedBatch
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Pull, Rows, Source
+from pyhudi.streamer.transformers import transformed
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState, load_table, table_exists
 from pyhudi.write.create import create_for_rows, removed_on_failure
@@ -66,7 +67,7 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     if pull is None and not settings.commits_without_change:
         return None
     stored = None if table is None else load_table_schema(table)
-    rows = _rows(pull, settings.schema, None if stored is None else stored.arrow)
+    rows = _rows(pull, settings, None if stored is None else stored.arrow)
     if rows is None:
         return None
     reached = begin.checkpoint if pull is None else pull.reached
@@ -74,16 +75,24 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     return IngestedBatch(items=0 if pull is None else pull.items, checkpoint=reached.text, write=write_done)
 
 
-def _rows(pull: Pull | None, wanted: pa.Schema | None, stored: pa.Schema | None) -> Rows | None:
+def _rows(pull: Pull | None, settings: Settings, stored: pa.Schema | None) -> Rows | None:
     """The rows of a batch; None where there are none, and nothing says which columns they would have.
 
     Without columns there can be no table, and so no commit: what was read without a row is read again.
     """
-    rows = (pa.schema([]).empty_table()) if pull is None or not pull.items else pull.read(wanted, stored)
-    if rows.schema.names:
+    wanted, transforms = settings.schema, settings.transforms
+    rows: Rows = pa.schema([]).empty_table()
+    if pull is not None and pull.items:
+        rows = pull.read(wanted, stored)
+    if not rows.schema.names:
+        if stored is not None:
+            return stored.empty_table()
+        if wanted is None:
+            return None
+        rows = wanted.empty_table()
+    if not transforms:
         return rows
-    known = wanted if wanted is not None else stored
-    return None if known is None else known.empty_table()
+    return transformed(rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows, transforms)
 
 
 def _written(

@@ -21,6 +21,7 @@ from pyhudi.storage.open import open_storage
 from pyhudi.storage.options import select_storage_options
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.schemas import group_of, provided_schema
+from pyhudi.streamer.transformers import Transform, transforms_of
 
 OPERATION: Final = "hoodie.datasource.write.operation"
 _OPERATIONS: Final = (
@@ -55,6 +56,7 @@ class Settings:
     ignore_checkpoint: str | None = None
     commits_without_change: bool = False
     schema: pa.Schema | None = None
+    transforms: tuple[Transform, ...] = ()
 
     def group(self, kind: type[T]) -> T:
         """Options of one kind."""
@@ -91,6 +93,7 @@ def settings_of(config: StreamerConfig) -> Settings:
         ignore_checkpoint=config.ignore_checkpoint,
         commits_without_change=config.allow_commit_on_no_checkpoint_change,
         schema=provided_schema(config.schemaprovider_class, config.schema, options),
+        transforms=transforms_of(config.transformer_class, options),
     )
 
 

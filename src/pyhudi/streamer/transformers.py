@@ -1,0 +1,119 @@
+"""Transformers: what becomes of the rows of a source before they are written."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from pyhudi.config.options_streamer import TransformerOptions
+from pyhudi.engine.inputs import opened
+from pyhudi.errors import ConfigError, InvalidRequestError, NotFoundError, UnsupportedFeatureError
+from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.open import open_storage
+from pyhudi.streamer.schemas import group_of
+
+Transform: TypeAlias = Callable[[pa.Table], Any]
+"""A function of rows that gives rows: Arrow of any library."""
+_SOURCE: Final = "<SRC>"
+_VIEW: Final = "source_rows"
+_SQL, _FILE, _FLAT = "SqlQueryBasedTransformer", "SqlFileBasedTransformer", "FlatteningTransformer"
+_BYTES_MAX: Final = 1024 * 1024
+
+
+def transforms_of(
+    given: str | Transform | Sequence[str | Transform] | None, options: Mapping[str, str]
+) -> tuple[Transform, ...]:
+    """The transformers with these names, in their order; functions stand for themselves.
+
+    Raises `ConfigError` where their options are missing, and `UnsupportedFeatureError` for others, and for SQL without
+    DuckDB. Cost: a read of the file with the SQL.
+    """
+    if given is None:
+        return ()
+    listed = [given] if callable(given) else given.split(",") if isinstance(given, str) else list(given)
+    return tuple(
+        one if callable(one) else _named(one.strip(), group_of(TransformerOptions, options), options) for one in listed
+    )
+
+
+def _named(name: str, given: TransformerOptions, options: Mapping[str, str]) -> Transform:
+    kind = name.rpartition(".")[2]
+    if kind == _FLAT:
+        return flattened
+    if kind == _SQL:
+        if given.sql is None:
+            raise ConfigError(f"{kind} needs hoodie.streamer.transformer.sql")
+        return _by_sql(given.sql)
+    if kind == _FILE:
+        if given.sql_file is None:
+            raise ConfigError(f"{kind} needs hoodie.streamer.transformer.sql.file")
+        return _by_sql(_text_of(given.sql_file, options))
+    raise UnsupportedFeatureError(
+        f"the transformers are {_SQL}, {_FILE} and {_FLAT}, and functions of Python", transformer=name
+    )
+
+
+def _text_of(file: str, options: Mapping[str, str]) -> str:
+    folder, _, name = file.rpartition("/")
+    storage = open_storage(folder or ("/" if file.startswith("/") else "."), options)
+    try:
+        return read_at_most(storage, name, _BYTES_MAX).decode()
+    except NotFoundError as error:
+        raise ConfigError("there is no such file of SQL", file=file) from error
+
+
+def _by_sql(text: str) -> Transform:
+    """The transformer of a query, in which `<SRC>` stands for the rows of the batch."""
+    query = text.strip().rstrip(";")
+    if _SOURCE not in query or ";" in query:
+        raise ConfigError(f"the SQL of a transformer is one query, which reads {_SOURCE}", sql=text)
+    try:
+        import duckdb  # noqa: F401, PLC0415 - few streamers need it
+    except ImportError as error:
+        raise UnsupportedFeatureError("SQL in a transformer needs DuckDB: pip install duckdb") from error
+    return functools.partial(_queried, query.replace(_SOURCE, _VIEW))
+
+
+def _queried(query: str, rows: pa.Table) -> pa.Table:
+    import duckdb  # noqa: PLC0415 - as above
+
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register(_VIEW, rows)
+        try:
+            return pa.RecordBatchReader.from_stream(connection.sql(query)).read_all()
+        except duckdb.Error as error:
+            raise InvalidRequestError(f"the SQL of the transformer failed: {error}", sql=query) from error
+
+
+def flattened(rows: pa.Table) -> pa.Table:
+    """The rows with a column for each field of a struct, named `struct_field`; lists and maps stay.
+
+    Raises `InvalidRequestError` where two columns would have one name.
+    """
+    while any(pa.types.is_struct(field.type) for field in rows.schema):
+        names = [
+            f"{field.name}_{inner.name}" if inner is not None else field.name
+            for field in rows.schema
+            for inner in (field.type.fields if pa.types.is_struct(field.type) else [None])
+        ]
+        rows = rows.flatten().rename_columns(names)
+    twice = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
+    if twice:
+        raise InvalidRequestError("flattening gives two columns one name", columns=twice)
+    return rows
+
+
+def transformed(rows: pa.Table, transforms: Sequence[Transform]) -> pa.Table:
+    """The rows after all transformers, one after the other."""
+    for transform in transforms:
+        found = opened(transform(rows))
+        if isinstance(found, pa.RecordBatch):
+            found = pa.Table.from_batches([found])
+        rows = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+        if not isinstance(rows, pa.Table):
+            raise InvalidRequestError("a transformer must give rows", given=type(rows).__name__)
+    return rows
