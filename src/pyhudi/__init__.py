@@ -10,6 +10,7 @@ from pyhudi import errors
 if TYPE_CHECKING:
     from pyhudi.api.alter import Alter
     from pyhudi.api.arguments import HudiOptions
+    from pyhudi.api.doctor import check_machine, check_store
     from pyhudi.api.explanation import ScanExplanation
     from pyhudi.api.hudi_table import HudiTable
     from pyhudi.api.indexes import Indexes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyhudi.api.savepoints import Savepoints
     from pyhudi.api.scan import Scan
     from pyhudi.api.services import Services
+    from pyhudi.api.sizes import TableSizes
     from pyhudi.api.writes import save
     from pyhudi.config.option import OptionWarning
     from pyhudi.engine.progress import Progress
@@ -68,10 +70,13 @@ __all__ = [
     "ScanExplanation",
     "Services",
     "TableDetail",
+    "TableSizes",
     "VersionChanged",
     "Where",
     "WriteResult",
     "__version__",
+    "check_machine",
+    "check_store",
     "disable",
     "enable",
     "errors",
@@ -106,9 +111,12 @@ _HOMES = {
     "ScanExplanation": "pyhudi.api.explanation",
     "Services": "pyhudi.api.services",
     "TableDetail": "pyhudi.api.inspect",
+    "TableSizes": "pyhudi.api.sizes",
     "VersionChanged": "pyhudi.services.upgrade.change",
     "Where": "pyhudi.read.conditions",
     "WriteResult": "pyhudi.write.result",
+    "check_machine": "pyhudi.api.doctor",
+    "check_store": "pyhudi.api.doctor",
     "disable": "pyhudi.sql.enable",
     "enable": "pyhudi.sql.enable",
     "save": "pyhudi.api.writes",

@@ -63,4 +63,6 @@ def test_user_can_choose_no_tool_of_this_repository() -> None:
         "dynamodb",
         "redis",
         "hbase",
+        "duckdb",
+        "kafka",
     }

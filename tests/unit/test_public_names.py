@@ -29,10 +29,22 @@ RETURNED = {
     "Scan",
     "ScanExplanation",
     "TableDetail",
+    "TableSizes",
     "VersionChanged",
     "WriteResult",
 }
-PUBLIC = {"HudiTable", "__version__", "errors", "save", *NEEDS_SPARK, *NOUNS, *TAKEN, *RETURNED}
+PUBLIC = {
+    "HudiTable",
+    "__version__",
+    "check_machine",
+    "check_store",
+    "errors",
+    "save",
+    *NEEDS_SPARK,
+    *NOUNS,
+    *TAKEN,
+    *RETURNED,
+}
 
 
 def test_public_names_are_these_and_no_others():

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from pyhudi.api.arguments import count_of, texts_of
 from pyhudi.api.handle import TableHandle
+from pyhudi.api.sizes import TableSizes, amplification_table, sizes_of
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.metadata_table.checks.files import differences
@@ -208,6 +210,29 @@ class Inspect:
         ]
         return pa.Table.from_pylist(rows, schema=_PARTITIONS_SCHEMA)
 
+    def sizes(self) -> TableSizes:
+        """How the files of the table are cut: small files, logs beside base files, skew of partitions.
+
+        Cost: one listing of each partition.
+
+        >>> table.inspect.sizes().log_ratio
+        0.0
+        """
+        limit = WriteConfig.from_options(self._handle.options).files.small_file_limit
+        return sizes_of(self._latest(), limit)
+
+    def write_amplification(self, limit: int | None = None) -> pa.Table:
+        """What the completed writes and services wrote for what they changed, newest first; `limit` of them, or all.
+
+        Columns: instant; operation; rows_changed (inserted, updated, deleted); rows_written (changed ones, and those
+        beside them in the same files); bytes_changed (the share of `bytes_written` that the changed rows have in their
+        files); bytes_written; amplification (`bytes_written` over `bytes_changed`; null where nothing was changed).
+
+        Compactions and clusterings change nothing and write: the amplification of a stretch of time is the sum of
+        `bytes_written` over that of `bytes_changed`. Cost: as `history`.
+        """
+        return amplification_table(islice(self._writes(), count_of(limit, "limit")))
+
     def metadata_check(self) -> pa.Table:
         """Where the metadata table differs from the store; no rows where it does not, or where there is none.
 
@@ -226,6 +251,32 @@ class Inspect:
         0
         """
         return differences(self._handle.state.reload())
+
+    def findings(self, *, files: int = 1000) -> pa.Table:
+        """What is wrong with the table as it is now, the worst first; no rows for a healthy one. Nothing is written.
+
+        Looks at: instants that are damaged, died or wait; files that are missing, cut off, of no write, or not to be
+        opened; rows in the wrong partition, under a key twice, or not as their meta columns and footers say; the
+        metadata table and its indexes; the source of a bootstrap; properties; services that are due.
+
+        Columns: severity ("error": rows are missing, wrong or twice, or the table cannot be used; "warning": something
+        died or is damaged that readers do not notice; "note": work that is due); problem (in a few words that do not
+        change); path (a file, partition or instant); detail; command (of `pyhudi`, which mends it; null if no one thing
+        does); mend (what `recovery.mend` does about it; null for nothing).
+
+        `files`: how many file slices are opened at most, from all over the table; if it has more, statistics and
+        indexes are not compared with them. Cost: a read per write of the active timeline, some listings of the table;
+        per opened slice its footer and meta columns, twice where it has logs.
+
+        >>> table.inspect.findings().num_rows
+        0
+        """
+        # Loads much that other looks do not need.
+        from pyhudi.doctor.diagnosis import diagnose  # noqa: PLC0415
+        from pyhudi.doctor.finding import findings_table  # noqa: PLC0415
+
+        call = self._handle.service_call(None, call="findings")
+        return findings_table(diagnose(call, count_of(files, "files") or 0), call.table.storage.uri)
 
     def _latest(self) -> SlicesByPartition:
         state = self._handle.state

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import time_text
+from pyhudi.api.arguments import count_of, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
-from pyhudi.format.timeline.instant import Instant, InstantState
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.indexing.rebuild import keeping_indexes
 from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
 from pyhudi.services.restore.execute import Restored, restore
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
 from pyhudi.services.restore.recover import recover
+from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback.execute import RolledBack
+from pyhudi.services.rollback.plan import Leftovers, find_leftovers
 from pyhudi.services.rollback.rollback import roll_back
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
@@ -64,6 +67,22 @@ class Recovery:
         state, settings, environment = self._means()
         with keeping_indexes(self._handle.service_call(None, call="rollback")):
             return roll_back(state, time_text(instant, "instant"), settings, environment)
+
+    def plan_rollback(self, instant: str) -> pa.Table:
+        """What `rollback` would do. Nothing is written.
+
+        Columns: as of `plan_restore`. Raises `InvalidRequestError` as `rollback`. Cost: a listing of the table and of
+        the markers; of a completed write also its metadata.
+        """
+        state, settings, environment = self._means()
+        table = state.reload()
+        undone = instant_to_roll_back(table, time_text(instant, "instant"))
+        listed, leftovers = list_data_files(table.storage), Leftovers(())
+        if undone.action is not Action.CLEAN:  # its plan alone goes: what it has deleted stays deleted
+            check_rollback(table, undone, settings.heartbeat, environment)
+            leftovers = find_leftovers(table, undone, listed=listed)
+        sizes = {info.path: info.size for info in listed}
+        return pa.Table.from_pylist(list(_undone_rows(undone, leftovers, "asked for", sizes)), schema=_PLAN_SCHEMA)
 
     def restore(self, to: str) -> Restored:
         """Take the table back to the state after a completed write.
@@ -135,6 +154,22 @@ class Recovery:
         state, settings, environment = self._means()
         return rebuild_metadata_table(state, settings, environment, self._handle.engine)
 
+    def mend(self, *, files: int = 1000) -> tuple[str, ...]:
+        """Do what mends the findings of `inspect.findings(files=…)`, and say what that was.
+
+        Rolls dead writers back, removes damaged plans of cleans, markers and files that are of no write, puts partition
+        metafiles, builds the metadata table again, and runs services that are due; each only where a finding asks for
+        it. What readers see does not change. Findings without a `mend` stay: a lost file comes from a copy, or the
+        table goes back by `restore`. Cost: that of the diagnosis, and of what is done.
+
+        >>> table.recovery.mend()
+        ()
+        """
+        from pyhudi.doctor.diagnosis import diagnose, mend  # noqa: PLC0415 - loads much that undoing does not need
+
+        call = self._handle.service_call(None, call="mend")
+        return tuple(mend(call, diagnose(call, count_of(files, "files") or 0)))
+
     def roll_back_failed_writes(self, *, eager: bool = False) -> tuple[RolledBack, ...]:
         """Remove what writers left behind that died, and finish restores; every write begins with this by itself.
 
@@ -156,17 +191,23 @@ class Recovery:
 def _plan_rows(table: TableState, planned: PlannedRestore) -> Iterator[dict[str, Any]]:
     sizes = {info.path: info.size for info in planned.state.listed}
     for instant, leftovers in planned.leftovers(table):
-        about = {
-            "instant": instant.requested_time,
-            "action": instant.action.value,
-            "state": instant.state.name.lower(),
-            "reason": _reason(instant, planned),
-        }
-        undone = [info.path for logs in leftovers.logs.values() for info in logs]
-        for path in (*leftovers.files, *undone):
-            yield {**about, "path": path, "size": sizes.get(path), "deletes": path not in undone}
-        if not leftovers.files and not undone:
-            yield {**about, "deletes": False}
+        yield from _undone_rows(instant, leftovers, _reason(instant, planned), sizes)
+
+
+def _undone_rows(
+    instant: Instant, leftovers: Leftovers, reason: str, sizes: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    about = {
+        "instant": instant.requested_time,
+        "action": instant.action.value,
+        "state": instant.state.name.lower(),
+        "reason": reason,
+    }
+    undone = [info.path for logs in leftovers.logs.values() for info in logs]
+    for path in (*leftovers.files, *undone):
+        yield {**about, "path": path, "size": sizes.get(path), "deletes": path not in undone}
+    if not leftovers.files and not undone:
+        yield {**about, "deletes": False}
 
 
 def _reason(instant: Instant, planned: PlannedRestore) -> str:

@@ -1,4 +1,4 @@
-"""The verbs of `HudiTable` that change rows by conditions."""
+"""The verbs of `HudiTable` that change rows by conditions, or compare them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pyhudi.api.arguments import HudiOptions
     from pyhudi.api.handle import TableHandle
     from pyhudi.api.row_changes import Merge
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RowVerbs:
-    """The verbs of `HudiTable` that change rows by conditions."""
+    """The verbs of `HudiTable` that change rows by conditions, or compare them."""
 
     handle: TableHandle
 
@@ -72,3 +74,26 @@ class RowVerbs:
         from pyhudi.api.row_changes import change_rows
 
         return change_rows(self.handle, where, None, hudi_options, call="delete_where")
+
+    def diff(self, begin: str, end: str | None = None) -> pa.Table:
+        """The rows that differ between two moments, by record key; also backwards in time.
+
+        Columns: op ("i": only the state at `end` has the row; "d": only that at `begin`; "u": both have it, with other
+        values), record_key, partition_path, before and after (structs of the columns that both states have, without
+        meta columns; null where there is no row). A row that was written again with the same values is not among them,
+        and one that moved to another partition is a "d" and an "i".
+
+        Args:
+            begin: as `as_of` of `scan`: an instant, a time, or the name of a savepoint.
+            end: the same; None: the state when the table was opened.
+
+        Raises what `scan` raises for `as_of`, and `UnsupportedFeatureError` for a table without stored record keys.
+        Cost: two listings; the file slices that both moments share are not read, the rows of the others are held in
+        memory.
+
+        >>> table.diff(table.upsert(rows).instant).num_rows
+        0
+        """
+        from pyhudi.api.difference import difference
+
+        return difference(self.handle, begin, end)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from pyhudi.engine.progress import OnProgress, Progress
+if TYPE_CHECKING:
+    from pyhudi.engine.progress import OnProgress, Progress
 
 
 def shown_on_terminal() -> OnProgress | None:

@@ -1,36 +1,36 @@
-"""`python -m pyhudi services PATH`: runs table services, once or again and again, as a process beside writers."""
+"""Run table services, once or again and again, as a process beside writers."""
 
 from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyhudi.api.hudi_table import HudiTable
-from pyhudi.commands.arguments import add_option_argument
+from pyhudi.commands.arguments import add_json, add_table, names_of, opened
+from pyhudi.commands.output import Output, finish_output
 from pyhudi.commands.progress import shown_on_terminal
 from pyhudi.errors import HudiError, InvalidRequestError
 
-_EPILOG = (
+if TYPE_CHECKING:
+    from pyhudi import HudiTable
+
+EPILOG = (
     "Exit status: 0 if no service failed in the last round, 1 if one did, 2 if the arguments, an option or the table"
     " were refused. Ctrl-C and SIGTERM end the process after the service that is running; a second Ctrl-C ends it at"
     " once, and the next run finishes what it left."
 )
 
 
-def add_services_command(commands: Any) -> None:
-    """Add the command to those of the parser."""
-    parser = commands.add_parser("services", help="run table services", description=__doc__, epilog=_EPILOG)
-    parser.add_argument("path", help="the path or URI of the table")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_table(parser)
     parser.add_argument("--every", type=_seconds, metavar="SECONDS", help="run again so many seconds after each round")
-    parser.add_argument("--only", default="", metavar="NAMES", help="only these services, separated by commas")
-    parser.add_argument("--plan", action="store_true", help="only say what is due, and why")
-    add_option_argument(parser)
-    parser.set_defaults(run=_run)
+    parser.add_argument("--only", type=names_of, default=[], metavar="NAMES", help="only these, separated by commas")
+    parser.add_argument("--dry-run", "--plan", action="store_true", help="only say what is due, and why")
+    add_json(parser)
 
 
 def _seconds(text: str) -> float:
@@ -40,35 +40,45 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _run(chosen: argparse.Namespace) -> int:
-    table = HudiTable.for_path(chosen.path, hudi_options=dict(chosen.option))
-    names = _names(table, chosen.only)
-    if chosen.plan:
-        for row in table.services.due().to_pylist():
-            if row["service"] in names:
-                _say(f"{row['service']:<15} {'due' if row['due'] else 'not due':<8} {row['reason']}")
+def run(chosen: argparse.Namespace, output: Output) -> int:
+    """Run what is due, or say what is."""
+    if chosen.json and chosen.every is not None:
+        raise InvalidRequestError("--json prints one document, and --every has no end: give one of them")
+    table = opened(chosen)
+    due = table.services.due()
+    names = _names(due["service"].to_pylist(), chosen.only)
+    if chosen.dry_run:
+        planned = [row for row in due.to_pylist() if row["service"] in names]
+        if chosen.json:
+            output.document(planned)
+            return 0
+        for row in planned:
+            output.line(f"{row['service']:<15} {'due' if row['due'] else 'not due':<8} {row['reason']}")
         return 0
-    with _stopped_by_signals() as stop:
-        has_failed = _round(table, names, stop)
+    runs: list[dict[str, Any]] = []
+    with _stopped_by_signals(output) as stop:
+        has_failed = _round(table, names, stop, output, runs)
         while chosen.every is not None and not stop.wait(chosen.every):
-            has_failed = _round(table, names, stop)
+            has_failed = _round(table, names, stop, output, runs)
+    if chosen.json:
+        output.document(runs)
     return 1 if has_failed else 0
 
 
-def _names(table: HudiTable, only: str) -> list[str]:
+def _names(known: list[str], wanted: list[str]) -> list[str]:
     """The services that may run, in their order. Raises `InvalidRequestError` for a name that is none."""
-    known = table.services.due()["service"].to_pylist()
-    wanted = [name.strip() for name in only.split(",") if name.strip()]
     for name in wanted:
         if name not in known:
             raise InvalidRequestError("there is no table service with this name", service=name, known=known)
     return [name for name in known if not wanted or name in wanted]
 
 
-def _round(table: HudiTable, names: list[str], stop: threading.Event) -> bool:
+def _round(
+    table: HudiTable, names: list[str], stop: threading.Event, output: Output, done: list[dict[str, Any]]
+) -> bool:
     """Run what is due, one service after the other, until all have had their turn or the process is to end.
 
-    Returns whether a service failed.
+    Returns whether a service failed. The runs are added to `done` where they are to be one document, else written.
     """
     has_failed = False
     for name in names:
@@ -78,47 +88,46 @@ def _round(table: HudiTable, names: list[str], stop: threading.Event) -> bool:
             runs = table.services.run(only=name, on_progress=shown_on_terminal()).to_pylist()
         except HudiError as error:
             runs = [{"service": name, "outcome": "failed", "message": str(error)}]
-        for run in runs:
-            has_failed |= run["outcome"] == "failed"
-            _say(_line(run))
+        for one in runs:
+            has_failed |= one["outcome"] == "failed"
+            if output.as_json:
+                done.append(one)
+            else:
+                output.line(_line(one))
+    finish_output()
     return has_failed
 
 
-def _line(run: dict[str, Any]) -> str:
+def _line(one: dict[str, Any]) -> str:
     """One run of a service for the reader."""
     counts = [
-        f"{run[name]:,} {word}"
+        f"{one[name]:,} {word}"
         for name, word in (
             ("files_written", "files written"),
             ("files_deleted", "files deleted"),
             ("rows", "rows"),
             ("bytes", "bytes"),
         )
-        if run.get(name)
+        if one.get(name)
     ]
-    took = [f"{run['seconds']:.2f} s"] if run["outcome"] == "done" else []
-    told = ", ".join([*counts, *took, *([run["message"]] if run["message"] else [])])
-    return f"{run['service']:<15} {run['outcome']:<23} {run.get('instant') or '-':<17} {told}".rstrip()
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    took = [f"{one['seconds']:.2f} s"] if one["outcome"] == "done" else []
+    counted = ", ".join([*counts, *took, *([one["message"]] if one["message"] else [])])
+    return f"{one['service']:<15} {one['outcome']:<23} {one.get('instant') or '-':<17} {counted}".rstrip()
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+def _stopped_by_signals(output: Output) -> Iterator[threading.Event]:
     """An event that the first SIGINT or SIGTERM sets; the second SIGINT interrupts, as without this."""
     stop = threading.Event()
 
     def end(number: int, _: object) -> None:
         stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.stderr.write(f"{signal.Signals(number).name}: ends after the service that is running\n")
+        output.note(f"{signal.Signals(number).name}: ends after the service that is running")
 
-    former = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for number, handler in former.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -1,34 +1,33 @@
-"""`python -m pyhudi streamer`: from files and queues into a table, with the arguments of JVM Hudi's HoodieStreamer."""
+"""Read what is new in files or queues into a table, with the arguments of JVM Hudi's HoodieStreamer."""
 
 from __future__ import annotations
 
 import argparse
 import signal
-import sys
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
 
-from pyhudi.commands.arguments import key_and_value
-from pyhudi.errors import ConfigError, HudiError, InvalidRequestError, UnsupportedFeatureError
-from pyhudi.streamer.loop import run
-from pyhudi.streamer.result import StreamerResult
+from pyhudi.commands.arguments import add_json, key_and_value
+from pyhudi.commands.output import Output, finish_output
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from pyhudi.streamer.result import StreamerResult
 
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C or SIGTERM, as shells have it."""
 _NO_NEW_DATA: Final = "NoNewDataTerminationStrategy"
 _ROUNDS: Final = "max.rounds.without.new.data.to.shutdown"
-_EPILOG = (
+EPILOG = (
     "Exit status: 0 if all went well, also where there was nothing new; 1 if the source or the write failed; 2 if the"
     " arguments or an option were refused; 130 after Ctrl-C or SIGTERM. After 1 and 130 nothing of the last batch is in"
     " the table, and the next run reads it again."
 )
 
 
-def add_streamer_command(commands: Any) -> None:
-    """Add the command to those of the parser."""
-    parser = commands.add_parser(
-        "streamer", help="read what is new in a source into a table", description=__doc__, epilog=_EPILOG
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("--target-base-path", required=True, metavar="PATH", help="the path or URI of the table")
     parser.add_argument("--target-table", metavar="NAME", help="the name of a new table")
     parser.add_argument("--table-type", metavar="TYPE", help="COPY_ON_WRITE or MERGE_ON_READ, of a new table")
@@ -69,33 +68,36 @@ def add_streamer_command(commands: Any) -> None:
     parser.add_argument("--retry-on-source-failures", action="store_true", help="ask a source that fails again")
     parser.add_argument("--retry-interval-seconds", type=float, default=30, metavar="SECONDS")
     parser.add_argument("--max-retry-count", type=int, default=3, metavar="N")
-    parser.set_defaults(run=_run)
+    add_json(parser)
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def run(chosen: argparse.Namespace, output: Output) -> int:
+    """Run one round, or with `--continuous` one after the other, and write what each batch did."""
+    from pyhudi.streamer.loop import run as run_streamer  # noqa: PLC0415 - help does without
+
+    if chosen.json and chosen.continuous:
+        raise ConfigError("--json prints one document, and --continuous has no end: give one of them")
     conf = dict(chosen.hoodie_conf)
     ends = _termination(chosen.post_write_termination_strategy_class, conf.pop(_ROUNDS, "3"))
-    other = ("run", "hoodie_conf", "post_write_termination_strategy_class")
+    other = ("json", "hoodie_conf", "post_write_termination_strategy_class")
     arguments = {name: value for name, value in vars(chosen).items() if name not in other}
     if chosen.continuous:
-        arguments["post_write_termination"] = _shown(ends)
+        arguments["post_write_termination"] = _shown(ends, output)
     elif chosen.post_write_termination_strategy_class is not None:
         raise ConfigError("--post-write-termination-strategy-class is for --continuous")
     former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        result = run(**arguments, hoodie_conf=conf)
-    except (InvalidRequestError, UnsupportedFeatureError):
-        raise
-    except HudiError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+        result = run_streamer(**arguments, hoodie_conf=conf)
     except KeyboardInterrupt:
-        sys.stderr.write("stopped: what was not committed is read again by the next run\n")
+        output.note("stopped: what was not committed is read again by the next run")
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, former)
-    if not chosen.continuous:
-        _say(_line(result))
+    if output.as_json:
+        written = None if result.last is None else asdict(result.last.write)
+        output.document({"write": written, "checkpoint": result.checkpoint})
+    elif not chosen.continuous:
+        output.line(_line(result))
     return 0
 
 
@@ -110,7 +112,7 @@ def _termination(strategy: str | None, rounds: str) -> Callable[[int], bool]:
     return lambda idle: idle >= int(rounds)
 
 
-def _shown(ends: Callable[[int], bool]) -> Callable[[StreamerResult, int], bool]:
+def _shown(ends: Callable[[int], bool], output: Output) -> Callable[[StreamerResult, int], bool]:
     """The termination, which also prints each batch."""
     shown = 0
 
@@ -118,15 +120,11 @@ def _shown(ends: Callable[[int], bool]) -> Callable[[StreamerResult, int], bool]
         nonlocal shown
         if result.batches > shown:
             shown = result.batches
-            _say(_line(result))
+            output.line(_line(result))
+            finish_output()
         return ends(idle)
 
     return show
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 def _line(result: StreamerResult) -> str:

@@ -119,6 +119,16 @@ class FileSystemView:
         """The instant in the name of a new log of this slice's group in table version 6."""
         return self.pending_compactions.get(file_slice.group, file_slice.instant_time)
 
+    def shortfalls(self) -> list[Shortfall]:
+        """The missing and short files of the newest slices, for which `latest` is an error."""
+        found: list[Shortfall] = []
+        for group_id in self.committed.groups:
+            if group_id not in self.committed.replaced:
+                group = self.groups.get(group_id, FileGroup(group_id, ()))
+                newest = _newest_slice(group, lambda _: True, self.pending_compactions.get(group_id))
+                found += self.committed.shortfalls(group_id, newest, lambda _: True)
+        return found
+
     def _latest_where(
         self, counts: Callable[[str], bool], needed: Collection[FileGroupId] | None = None
     ) -> SlicesByPartition:

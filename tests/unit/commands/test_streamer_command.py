@@ -77,6 +77,6 @@ def test_interruption_ends_with_the_status_of_shells(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pyhudi.commands.streamer.run", interrupted)
+    monkeypatch.setattr("pyhudi.streamer.loop.run", interrupted)
     assert main(arguments(tmp_path)) == 130
     assert "read again" in capsys.readouterr().err

@@ -53,10 +53,9 @@ def test_wide_rows_packed_into_a_small_file_leave_it_within_its_limit(options: d
     audit(storage)
 
 
-@pytest.mark.parametrize("kind", ["SIMPLE", "GLOBAL_SIMPLE", "INMEMORY", "RECORD_INDEX"])
-def test_rows_for_which_the_estimate_is_far_too_small_begin_further_file_groups(kind: str) -> None:
+def test_rows_for_which_the_estimate_is_far_too_small_begin_further_file_groups() -> None:
     storage = MemoryStorage()
-    index = {"hoodie.index.type": kind, "hoodie.metadata.record.index.enable": str(kind == "RECORD_INDEX")}
+    index = {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
     table = new_table(storage, **LIMITS, **index, **{"hoodie.copyonwrite.record.size.estimate": "10"})
     table.insert(some(0, 10, 20))
     (packed,) = table.refresh().inspect.files().column("file_id").to_pylist()
@@ -106,17 +105,3 @@ def test_bulk_insert_keeps_the_limit_with_rows_of_any_width() -> None:
 
     assert max(sizes(table)) < NEARLY * 600 * KB
     assert len(ids(table)) == 40_200
-
-
-def test_change_data_has_the_rows_of_further_file_groups_as_inserts() -> None:
-    storage = MemoryStorage()
-    options = {"hoodie.table.cdc.enabled": "true", "hoodie.copyonwrite.record.size.estimate": "10"}
-    table = new_table(storage, **LIMITS, **options)
-    first = table.insert(some(0, 10, 20))
-
-    table.refresh().upsert(pa.concat_tables([some(0, 5, 30), some(100, 200, 16 * KB)]))
-
-    assert len(sizes(table)) == 3
-    images = table.refresh().changes(first.completion_time, format="cdc_typed").to_arrow().to_pylist()
-    kinds = sorted((row["op"], row["after"]["id"]) for row in images)
-    assert kinds == [*(("i", number) for number in range(100, 300)), *(("u", number) for number in range(5))]

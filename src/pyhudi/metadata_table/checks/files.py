@@ -30,17 +30,18 @@ DIFFERENCES: Final = pa.schema(
 )
 
 
-def differences(table: TableState) -> pa.Table:
+def differences(table: TableState, *, with_contents: bool = True) -> pa.Table:
     """How the metadata table differs from the store, with the columns of `DIFFERENCES`; no rows where it does not.
 
-    Cost: a recursive listing of the table, and all of `files`; with column statistics a footer per base file; with
-    other indexes those of `index_differences`.
+    `with_contents`: compare also statistics with footers, and indexes with rows. Cost: a recursive listing of the
+    table, and all of `files`; with contents a footer per base file for column statistics, and for other indexes those
+    of `index_differences`.
     """
-    rows = list(_differences(table)) if has_metadata_table(table) else []
+    rows = list(_differences(table, with_contents=with_contents)) if has_metadata_table(table) else []
     return pa.Table.from_pylist(rows, schema=DIFFERENCES)
 
 
-def _differences(table: TableState) -> Iterator[dict[str, Any]]:
+def _differences(table: TableState, *, with_contents: bool) -> Iterator[dict[str, Any]]:
     stored = {info.path: info for info in list_data_files(table.storage) if parse_data_file(info.name) is not None}
     try:
         state = load_metadata_state(table)
@@ -61,6 +62,8 @@ def _differences(table: TableState) -> Iterator[dict[str, Any]]:
                 "stored_bytes": None if in_store is None else in_store.size,
                 "listed_bytes": None if in_list is None else in_list.size,
             }
+    if not with_contents:
+        return
     try:
         yield from statistics_differences(state)
         yield from index_differences(state)

@@ -1,4 +1,4 @@
-"""What a partition of the metadata table is: everything that commits need to keep one.
+"""A partition of the metadata table: everything that commits need to keep one.
 
 One module for each partition has a subclass of `MetadataPartition`, as `files.py` does; `maintained.py` lists them. A
 partition that is not listed makes the table unwritable (`pyhudi.table.metadata_partitions`).

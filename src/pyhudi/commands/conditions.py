@@ -1,0 +1,83 @@
+"""Conditions and keys as text of a command line, with the values that the columns have."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING, Any
+
+from pyhudi.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyhudi import HudiTable
+
+_CONDITION = re.compile(r"\s*(\S+?)\s*(==|!=|<>|<=|>=|=|<|>|\bnot in\b|\bin\b)\s*(.*?)\s*", re.DOTALL)
+_OPERATORS = {"=": "==", "<>": "!="}
+
+
+def add_rows_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says which rows and columns: `--columns`, `--where`, `--as-of`."""
+    parser.add_argument("--columns", metavar="NAMES", help="only these columns, separated by commas")
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="only rows with e.g. 'fare > 10', 'city in oslo,rome'; all hold of several",
+    )
+    parser.add_argument("--as-of", metavar="TIME", help="as the rows were: an instant, a time, a savepoint")
+
+
+def conditions_of(texts: list[str], schema: pa.Schema) -> list[tuple[str, str, Any]] | None:
+    """The condition that several texts make together; None for none. Raises `ConfigError` for one that is no condition.
+
+    `schema`: the columns of the table, whose types the values get.
+    """
+    return [_condition(text, schema) for text in texts] or None
+
+
+def _condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        raise ConfigError("a condition is a column, an operator and a value, such as 'fare > 10'", given=text)
+    name, operator, value = found.groups()
+    operator = _OPERATORS.get(operator, operator)
+    if operator in {"in", "not in"}:
+        return name, operator, [value_of(name, one.strip(), schema) for one in value.strip("()").split(",")]
+    return name, operator, value_of(name, value, schema)
+
+
+def value_of(name: str, text: str, schema: pa.Schema) -> Any:
+    """The value of a column that a text stands for. Raises `ConfigError` for one that the column cannot have."""
+    import pyarrow as pa  # noqa: PLC0415 - help does without
+
+    if name not in schema.names:
+        raise ConfigError("the table has no column with this name", column=name, columns=schema.names)
+    kind = schema.field(name).type
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    try:
+        return pa.scalar(text, pa.string()).cast(kind).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ConfigError(f"{text!r} is no value of a column of type {kind}", column=name) from error
+
+
+def keys_of(texts: list[str], table: HudiTable) -> list[Any]:
+    """Record keys as `lookup` takes them; a key of several columns is written as Hudi does: `city:oslo,id:7`."""
+    fields, schema = table.inspect.detail().record_key_fields, table.schema
+    if len(fields) == 1:
+        begin = f"{fields[0]}:"
+        return [value_of(fields[0], text.removeprefix(begin), schema) for text in texts]
+    return [tuple(_parts(text, fields, schema)) for text in texts]
+
+
+def _parts(text: str, fields: tuple[str, ...], schema: pa.Schema) -> list[Any]:
+    """The values of the columns of one key; they may have commas and colons, but not look like the next column."""
+    pattern = ",".join(rf"{re.escape(name)}:(.*)" for name in fields)
+    found = re.fullmatch(pattern, text, re.DOTALL)
+    if found is None:
+        form = ",".join(f"{name}:VALUE" for name in fields)
+        raise ConfigError(f"the record key has {len(fields)} columns: write {form}", given=text)
+    return [value_of(name, value, schema) for name, value in zip(fields, found.groups(), strict=True)]

@@ -1,0 +1,81 @@
+"""Say what is wrong with a table, its store or this machine, and what mends it; with --fix mend it.
+
+Without a path it looks at this machine. With --store the path's store is tried, too, in a folder that goes again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pyhudi
+from pyhudi.commands.arguments import add_json, add_option_argument, opened, whole_number
+from pyhudi.commands.output import Output
+from pyhudi.errors import CorruptDataError, InvalidRequestError
+
+EPILOG = (
+    "Exit status: 0 nothing is wrong (notes are work that is due); 1 there are errors or warnings; 2 the arguments or "
+    "the table were refused."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("path", metavar="PATH", nargs="?", help="the path or URI of the table; none: this machine")
+    parser.add_argument("--fix", action="store_true", help="mend what can be mended, and look again")
+    parser.add_argument("--store", action="store_true", help="try what the store below PATH keeps of its promises")
+    parser.add_argument(
+        "--files", type=whole_number, default=1000, metavar="N", help="how many file slices are opened at most (1000)"
+    )
+    add_option_argument(parser)
+    add_json(parser)
+
+
+def run(chosen: argparse.Namespace, output: Output) -> int:
+    """Write the findings, the worst first."""
+    if chosen.path is None and (chosen.fix or chosen.store):
+        raise InvalidRequestError("--fix and --store need the path of a table or of a folder of the store")
+    if chosen.path is None:
+        return _write(pyhudi.check_machine().to_pylist(), output)
+    options = dict(chosen.option)
+    found: list[dict[str, Any]] = []
+    if chosen.store:
+        found += pyhudi.check_store(chosen.path, hudi_options=options).to_pylist()
+    try:
+        table = opened(chosen)
+    except pyhudi.errors.TableNotFoundError:
+        if chosen.store:
+            return _write(found, output)
+        raise
+    except CorruptDataError as error:
+        return _write([*found, _damaged_properties(error)], output)
+    if chosen.fix:
+        for step in table.recovery.mend(files=chosen.files):
+            output.note(f"done: {step}")
+        table = table.refresh()
+    found += table.inspect.findings(files=chosen.files).to_pylist()
+    return _write(found, output)
+
+
+def _damaged_properties(error: CorruptDataError) -> dict[str, Any]:
+    return {
+        "severity": "error",
+        "problem": "table cannot be opened",
+        "path": str(error.context.get("path") or ""),
+        "detail": f"{error.message}; put a copy of the file back",
+        "command": None,
+        "mend": None,
+    }
+
+
+def _write(found: list[dict[str, Any]], output: Output) -> int:
+    if output.as_json:
+        output.document(found)
+    elif not found:
+        output.line("nothing is wrong")
+    for one in found if not output.as_json else ():
+        output.line(f"{one['severity']}: {one['problem']}{': ' if one['path'] else ''}{one['path']}")
+        output.line(f"    {one['detail']}")
+        if one["command"]:
+            output.line(f"    pyhudi {one['command']}")
+    return 1 if any(one["severity"] != "note" for one in found) else 0

@@ -1,0 +1,84 @@
+"""Ask a table in SQL, by DuckDB: `pyhudi query PATH "select city, sum(fare) from t group by city"`.
+
+The table is called `t`. Only the columns that the query names are read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyhudi.commands.arguments import add_json, add_limit, add_table, opened
+from pyhudi.commands.conditions import conditions_of
+from pyhudi.commands.output import Output
+from pyhudi.commands.some_rows import write_rows
+from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TABLE = "t"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add_table(parser)
+    parser.add_argument("sql", metavar="SQL", help="a query of the table t")
+    parser.add_argument("--where", action="append", default=[], metavar="CONDITION", help="as of `pyhudi sample`")
+    parser.add_argument("--as-of", metavar="TIME", help="as the rows were: an instant, a time, a savepoint")
+    add_limit(parser, 1000, "rows")
+    add_json(parser)
+
+
+def run(chosen: argparse.Namespace, output: Output) -> int:
+    """Run the query, and write its rows."""
+    try:
+        import duckdb  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise UnsupportedFeatureError("query needs duckdb: pip install 'pyhudi[duckdb]'") from error
+    table = opened(chosen)
+    where = conditions_of(chosen.where, table.schema)
+    whole = table.scan(None, where, as_of=chosen.as_of)
+    connection = duckdb.connect()
+    try:
+        connection.register(_TABLE, whole.schema.empty_table())
+        names = _columns_read(connection, chosen.sql, whole.columns)
+        connection.register(_TABLE, _rows(table.scan(names, where, as_of=chosen.as_of).to_arrow(), whole.schema))
+        if set(_columns_read(connection, chosen.sql, whole.columns)) - set(names):
+            connection.register(_TABLE, whole.to_arrow())
+        answer = connection.sql(chosen.sql)
+        rows = None if answer is None else answer.limit(chosen.limit + 1).to_arrow_table()
+    except duckdb.Error as error:
+        raise InvalidRequestError(f"DuckDB refuses the query: {error}") from error
+    if rows is None:
+        raise InvalidRequestError("this statement has no rows: write a query, such as select count(*) from t")
+    write_rows(rows, chosen.limit, output)
+    return 0
+
+
+def _columns_read(connection: Any, sql: str, columns: tuple[str, ...]) -> list[str]:
+    """The columns of the table that the plan of a query reads; all of them where the plan does not say it plainly."""
+    plans = [json.loads(text) for _, text in connection.sql(f"EXPLAIN (FORMAT json) {sql}").fetchall()]
+    read: set[str] = set()
+    nodes = [node for plan in plans for node in plan]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("children", [])
+        if "SCAN" in node["name"] and node["name"] != "DUMMY_SCAN":
+            projected = node["extra_info"].get("Projections", list(columns))
+            read.update([projected] if isinstance(projected, str) else projected)
+    if not read:
+        return list(columns[:1])
+    return [name for name in columns if name in read] if read <= set(columns) else list(columns)
+
+
+def _rows(read: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with all columns of the table, so that the query may name them; those that it does not read are null."""
+    import pyarrow as pa  # noqa: PLC0415 - help does without
+
+    columns = [
+        read.column(field.name) if field.name in read.column_names else pa.nulls(read.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in schema]))

@@ -1,0 +1,158 @@
+"""The diagnosis of a table, and mending what it found."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from pyhudi.config.enums import QueryType
+from pyhudi.config.read_config import ReadConfig
+from pyhudi.doctor.files import file_findings, readable_view, source_findings
+from pyhudi.doctor.finding import Finding, Mend, Severity
+from pyhudi.doctor.rows import repeated_keys, row_findings
+from pyhudi.doctor.settings import settings_findings
+from pyhudi.doctor.timeline import timeline_findings
+from pyhudi.errors import CorruptDataError, DamagedFileWarning, HudiError, MetadataTableWarning
+from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.metadata_table.checks.files import differences
+from pyhudi.read.arrow import read_batches
+from pyhudi.read.scan import plan_table_scan
+from pyhudi.services.cleaning.execute import planned_clean
+from pyhudi.services.frame.runner import due_services, run_due
+from pyhudi.services.frame.service import ServiceCall
+from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
+from pyhudi.services.repair.clean_plans import remove_corrupt_clean_plans
+from pyhudi.services.repair.markers import delete_markers
+from pyhudi.services.repair.partition_metadata import add_partition_metafiles
+from pyhudi.services.restore.recover import recover
+from pyhudi.services.rollback.orphans import remove_orphans
+from pyhudi.table.file_slice import FileSlice
+
+_NOT_USED = frozenset({"not believed", "unreadable"})
+"""Differences of a metadata table that readers do without: they list the store instead."""
+
+
+def diagnose(call: ServiceCall, files: int) -> list[Finding]:
+    """What is wrong with a table as it is now; at most so many `files` are opened. Cost: see `Inspect.findings`."""
+    with warnings.catch_warnings():
+        for kind in (DamagedFileWarning, MetadataTableWarning):  # a finding says it
+            warnings.simplefilter("ignore", kind)
+        return _diagnose(call.reloaded(), files)
+
+
+def _diagnose(call: ServiceCall, files: int) -> list[Finding]:
+    found = list(timeline_findings(call))
+    try:
+        found += settings_findings(call.table)
+        view = readable_view(call.table)
+    except CorruptDataError as error:
+        if not any(one.severity is Severity.ERROR for one in found):
+            found.append(_unreadable("table cannot be read", error))
+        return found
+    slices = [one for group in view.latest.values() for one in group]
+    sampled = _evenly(slices, files)
+    found += file_findings(call, view)
+    found += source_findings(call.table, sampled)
+    found += row_findings(call.table.storage, sampled)
+    is_damaged = any(one.problem.startswith("file ") and one.severity is Severity.ERROR for one in found)
+    if call.table.config.record_key_fields and not is_damaged:
+        found += _repeated_keys(call, files)
+    found += _metadata_table(call, with_contents=len(slices) <= files and not is_damaged)
+    found += _services(call)
+    return found
+
+
+def _evenly(slices: Sequence[FileSlice], limit: int) -> list[FileSlice]:
+    """At most so many slices, from all over the table."""
+    if len(slices) <= limit:
+        return list(slices)
+    return [slices[number * len(slices) // limit] for number in range(limit)]
+
+
+def _repeated_keys(call: ServiceCall, files: int) -> Iterator[Finding]:
+    """Keys with several rows, in the first partitions, as far as so many file slices go."""
+    request = replace(ReadConfig.from_options({}), query_type=QueryType.SNAPSHOT)
+    try:
+        plan = plan_table_scan(call.table, request, call.mergers)
+        if {RECORD_KEY, PARTITION_PATH} <= {*plan.schema.names}:
+            slices = sorted(plan.slices, key=lambda one: one.partition_path)[:files]
+            some = replace(plan, slices=tuple(slices))
+            yield from repeated_keys(read_batches(call.table.storage, some, (RECORD_KEY, PARTITION_PATH), None))
+    except CorruptDataError as error:
+        yield _unreadable("file cannot be read", error)
+
+
+def _metadata_table(call: ServiceCall, *, with_contents: bool) -> Iterator[Finding]:
+    """Where the metadata table differs from the store; statistics and indexes only `with_contents`."""
+    for row in differences(call.table, with_contents=with_contents).to_pylist():
+        if row["problem"] == "other statistics" and _is_of_partition_column(call, row["detail"]):
+            continue
+        sizes = f"{row['stored_bytes']} bytes in the store, {row['listed_bytes']} in the list"
+        yield Finding(
+            severity=Severity.WARNING if row["problem"] in _NOT_USED else Severity.ERROR,
+            problem=f"metadata table: {row['problem']}",
+            path=row["path"] or "",
+            detail=row["detail"] or (sizes if row["stored_bytes"] or row["listed_bytes"] else row["problem"]),
+            command="rebuild-metadata PATH",
+            mend=Mend.METADATA_TABLE,
+        )
+
+
+def _is_of_partition_column(call: ServiceCall, detail: str) -> bool:
+    """Whether statistics are of a partition column: JVM Hudi makes some of them of other values than the file has."""
+    return detail.removeprefix("column ") in (call.table.config.partition_fields or ())
+
+
+def _services(call: ServiceCall) -> Iterator[Finding]:
+    """Services that are due. Dead writers have findings of their own."""
+    for name, due in due_services(call):
+        is_due, reason = due.is_due, due.reason
+        if name == "clean":  # due after every write, but seldom with something to delete
+            deleted = sum(decision.deletes for decision in planned_clean(call).decisions)
+            is_due, reason = deleted > 0, f"{deleted:,} file slices are needed no more"
+        if is_due and name != "rollback":
+            yield Finding(
+                severity=Severity.NOTE,
+                problem=f"{name} is due",
+                detail=reason,
+                command="services PATH",
+                mend=Mend.SERVICES,
+            )
+
+
+def _unreadable(problem: str, error: HudiError) -> Finding:
+    path = str(error.context.get("path") or "")
+    return Finding(severity=Severity.ERROR, problem=problem, path=path, detail=error.message)
+
+
+def mend(call: ServiceCall, findings: Iterable[Finding]) -> list[str]:
+    """Do what mends these findings, and return what was done, in order. Cost: that of what is done."""
+    listed = list(findings)
+    wanted = {one.mend for one in listed if one.mend is not None}
+    done = []
+    for step in Mend:
+        if step in wanted:
+            _mend(call.reloaded(), step, [one.path for one in listed if one.mend is step])
+            done.append(step.value)
+    return done
+
+
+def _mend(call: ServiceCall, step: Mend, paths: Sequence[str]) -> None:
+    match step:
+        case Mend.ROLL_BACK:
+            recover(call.table, call.settings, call.environment)
+        case Mend.CLEAN_PLANS:
+            remove_corrupt_clean_plans(call)
+        case Mend.MARKERS:
+            for path in paths:
+                delete_markers(call, path.rpartition("/")[2])
+        case Mend.ORPHANS:
+            remove_orphans(readable_view(call.table))
+        case Mend.METAFILES:
+            add_partition_metafiles(call)
+        case Mend.METADATA_TABLE:
+            rebuild_metadata_table(call.table, call.settings, call.environment, call.engine)
+        case Mend.SERVICES:
+            for _ in run_due(call):
+                pass

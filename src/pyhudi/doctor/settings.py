@@ -1,0 +1,48 @@
+"""Findings of a table's properties and options: what they name and is not there, and what contradicts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyhudi.doctor.finding import Finding, Severity
+from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.table.schema import load_table_schema
+from pyhudi.table.state import PROPERTIES_BACKUP_PATH, TableState
+
+
+def settings_findings(table: TableState) -> Iterator[Finding]:
+    """What is wrong with the properties. Cost: two reads."""
+    schema = load_table_schema(table)
+    config = table.config
+    names = set() if schema is None else {field.name.lower() for field in schema.arrow}
+    for what, columns in (
+        ("record key", config.record_key_fields),
+        ("order of versions", config.ordering_fields),
+    ):
+        for column in columns:
+            if schema is not None and column.partition(".")[0].lower() not in names:
+                yield Finding(
+                    severity=Severity.ERROR,
+                    problem="property names no column",
+                    path=column,
+                    detail=f"the properties make it the {what}, and the table has no such column",
+                )
+    if table.storage.info(PROPERTIES_BACKUP_PATH) is not None:
+        yield Finding(
+            severity=Severity.WARNING,
+            problem="change of properties died",
+            path=PROPERTIES_BACKUP_PATH,
+            detail="a change of the properties began and did not end; the next change of them ends it",
+        )
+    building = config.values.get("hoodie.table.metadata.partitions.inflight", "").strip()
+    is_indexing = any(
+        one.action is Action.INDEXING and one.state is not InstantState.COMPLETED for one in table.timeline.instants
+    )
+    if building and not is_indexing:
+        yield Finding(
+            severity=Severity.WARNING,
+            problem="build of an index died",
+            path=building,
+            detail="the properties say that it is being built, and nothing builds it",
+            command="rebuild-metadata PATH",
+        )

@@ -1,0 +1,331 @@
+"""A zoo of damaged tables: the doctor finds each damage, mends what can be mended, and accuses no healthy table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.compactions import plan_with_a_dead_run
+from tests.support.compactions import prepared as merge_on_read
+from tests.support.hooks import once_at
+from tests.support.sources import parquet_source
+from tests.support.table_builder import COW_TABLES, MOR_TABLES, TableBuilder
+from tests.support.tables import open_table
+
+import pyhudi
+from pyhudi.doctor.finding import Mend
+from pyhudi.storage.local import LocalStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.state import load_table
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+
+TIMELINE = ".hoodie/timeline"
+METADATA = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+
+
+def findings(storage: Storage, files: int = 1000) -> list[dict[str, str]]:
+    return open_table(storage).inspect.findings(files=files).to_pylist()
+
+
+def accusations(storage: Storage) -> list[tuple[str, str]]:
+    return [(one["problem"], one["path"]) for one in findings(storage) if one["severity"] != "note"]
+
+
+def slices(storage: Storage) -> list[FileSlice]:
+    state = load_table(storage)
+    return [one for group in load_view(storage, state.timeline).latest.values() for one in group]
+
+
+def base_path(storage: Storage, place: int = 0) -> str:
+    base = slices(storage)[place].base
+    assert base is not None
+    return base.path
+
+
+def table(**options: str) -> Storage:
+    builder = TableBuilder(9, "cow", options=options) if options else TableBuilder(9, "cow")
+    return builder.commit(rows=9).delta_commit(updates=3).build()
+
+
+def newest_instant(storage: Storage, ending: str) -> str:
+    return max(info.path for info in storage.list_folder(TIMELINE).files if info.path.endswith(ending))
+
+
+def rewritten(storage: Storage, path: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Other rows in a base file, under its old footer, and not smaller than it was."""
+    before = storage.read(path)
+    file = pq.ParquetFile(pa.BufferReader(before))
+    rows = change(file.read())
+    sink = io.BytesIO()
+    footer = {**(file.metadata.metadata or {}), b"padding": b"x" * len(before)}
+    footer.pop(b"ARROW:schema", None)
+    with pq.ParquetWriter(sink, rows.schema.with_metadata(None)) as writer:
+        writer.write_table(rows.replace_schema_metadata(None))
+        writer.add_key_value_metadata(footer)
+    storage.put(path, sink.getvalue())
+
+
+def with_column(name: str, value: str) -> Callable[[pa.Table], pa.Table]:
+    def change(rows: pa.Table) -> pa.Table:
+        at = rows.schema.get_field_index(name)
+        return rows.set_column(at, name, pa.array([value] * rows.num_rows))
+
+    return change
+
+
+# --- the damages -------------------------------------------------------------------------------------------
+
+
+def missing_file() -> Storage:
+    storage = table()
+    storage.delete(base_path(storage))
+    return storage
+
+
+def truncated_file() -> Storage:
+    storage = table()
+    path = base_path(storage)
+    storage.put(path, storage.read(path)[:-100])
+    return storage
+
+
+def overwritten_footer() -> Storage:
+    storage = table()
+    path = base_path(storage)
+    storage.put(path, storage.read(path)[:-100] + b"\0" * 100)
+    return storage
+
+
+def missing_log() -> Storage:
+    storage = merge_on_read()
+    storage.delete(slices(storage)[0].logs[0].path)
+    return storage
+
+
+def empty_commit() -> Storage:
+    storage = table()
+    storage.put(newest_instant(storage, ".commit"), b"")
+    return storage
+
+
+def dead_writer() -> Storage:
+    return TableBuilder(9, "cow").commit(rows=6).dead_writer(stage="written").build()
+
+
+def writer_without_heartbeat() -> Storage:
+    storage = table()
+    storage.put(f"{TIMELINE}/20991231000000000.commit.requested", b"")
+    return storage
+
+
+def dead_compaction() -> Storage:
+    storage = merge_on_read()
+    plan_with_a_dead_run(storage)
+    return storage
+
+
+def damaged_compaction_plan() -> Storage:
+    storage = TableBuilder(9, "mor").commit(rows=6).delta_commit(updates=3).pending_compaction().build()
+    storage.put(newest_instant(storage, ".compaction.requested"), b"Obj\x01")
+    return storage
+
+
+def damaged_clean_plan() -> Storage:
+    storage = table()
+    storage.put(f"{TIMELINE}/20991231000000000.clean.requested", b"Obj\x01")
+    return storage
+
+
+def dead_rollback() -> Storage:
+    storage = TableBuilder(9, "cow").commit(rows=6).delta_commit(updates=3).build()
+    newest = load_table(storage).timeline.completed_writes[-1].requested_time
+
+    def die() -> None:
+        raise SimulatedCrash
+
+    with suppress(SimulatedCrash):
+        dying = FaultStorage(storage, before=once_at("put_if_absent", ".rollback.inflight", die))
+        open_table(dying).recovery.rollback(newest)
+    return storage
+
+
+def orphan() -> Storage:
+    storage = table()
+    path = base_path(storage)
+    folder, _, name = path.rpartition("/")
+    begin, _, rest = name.rpartition("_")
+    other = str(int(rest.removesuffix(".parquet")) - 1)
+    storage.put(f"{folder}/{begin}_{other}.parquet", storage.read(path))
+    return storage
+
+
+def missing_metafile() -> Storage:
+    storage = table()
+    storage.delete(f"{slices(storage)[0].partition_path}/.hoodie_partition_metadata")
+    return storage
+
+
+def row_of_another_partition() -> Storage:
+    storage = table()
+    rewritten(storage, base_path(storage), with_column("_hoodie_partition_path", "elsewhere"))
+    return storage
+
+
+def row_of_another_file() -> Storage:
+    storage = table()
+    rewritten(storage, base_path(storage), with_column("_hoodie_file_name", "another.parquet"))
+    return storage
+
+
+def key_not_in_footer() -> Storage:
+    storage = table()
+    rewritten(storage, base_path(storage), with_column("_hoodie_record_key", "zzz"))
+    return storage
+
+
+def key_twice() -> Storage:
+    again = {"hoodie.combine.before.insert": "false", "hoodie.parquet.small.file.limit": "0"}
+    return TableBuilder(9, "cow").commit(rows=6).insert((0, "oslo", 1, "again"), **again).build()
+
+
+def metadata_table_lacks_a_file() -> Storage:
+    storage = table(**METADATA)
+    for info in storage.list_recursive(".hoodie/metadata/files"):
+        storage.delete(info.path)
+    return storage
+
+
+def left_heartbeat() -> Storage:
+    storage = table()
+    storage.put(".hoodie/.heartbeat/20200101000000000", b'{"given_up": true}')
+    return storage
+
+
+def left_markers() -> Storage:
+    storage = table()
+    instant = load_table(storage).timeline.completed_writes[0].requested_time
+    storage.put(f".hoodie/.temp/{instant}/MARKERS.type", b"DIRECT")
+    return storage
+
+
+def died_change_of_properties() -> Storage:
+    storage = table()
+    storage.put(".hoodie/hoodie.properties.backup", storage.read(".hoodie/hoodie.properties"))
+    return storage
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A damaged table: what is found, and whether the doctor mends it."""
+
+    plant: Callable[[], Storage]
+    problem: str
+    is_mended: bool = False
+    is_note: bool = False
+
+
+ZOO = [
+    Damage(missing_file, "file is missing"),
+    Damage(truncated_file, "file is cut off"),
+    Damage(overwritten_footer, "file cannot be read"),
+    Damage(missing_log, "file is missing"),
+    Damage(empty_commit, "instant is damaged"),
+    Damage(dead_writer, "write is dead", is_mended=True),
+    Damage(writer_without_heartbeat, "write without a heartbeat"),
+    Damage(dead_compaction, "execution of a plan is dead", is_mended=True),
+    Damage(damaged_compaction_plan, "plan is damaged"),
+    Damage(damaged_clean_plan, "plan is damaged", is_mended=True),
+    Damage(dead_rollback, "rollback is pending", is_mended=True),
+    Damage(orphan, "file of no write", is_mended=True),
+    Damage(missing_metafile, "partition without its metafile", is_mended=True),
+    Damage(row_of_another_partition, "row in the wrong partition"),
+    Damage(row_of_another_file, "meta column names another file"),
+    Damage(key_not_in_footer, "footer lacks keys"),
+    Damage(key_twice, "key is there twice"),
+    Damage(metadata_table_lacks_a_file, "metadata table: ", is_mended=True),
+    Damage(left_heartbeat, "heartbeat is left over", is_mended=True, is_note=True),
+    Damage(left_markers, "markers are left over", is_mended=True, is_note=True),
+    Damage(died_change_of_properties, "change of properties died"),
+]
+every_damage = pytest.mark.parametrize("damage", ZOO, ids=lambda one: one.plant.__name__)
+
+
+@every_damage
+def test_planted_damage_is_found_with_its_severity(damage: Damage) -> None:
+    found = [one for one in findings(damage.plant()) if one["problem"].startswith(damage.problem)]
+    assert found
+    assert {one["severity"] == "note" for one in found} == {damage.is_note}
+
+
+@every_damage
+def test_mending_takes_away_what_it_can_and_leaves_the_rest_found(damage: Damage) -> None:
+    storage = damage.plant()
+    with suppress(pyhudi.errors.CorruptDataError, pyhudi.errors.InvalidRequestError):
+        open_table(storage).recovery.mend()
+    found = [one for one in findings(storage) if one["problem"].startswith(damage.problem)]
+    assert bool(found) is not damage.is_mended
+
+
+@pytest.mark.parametrize("builder", [*COW_TABLES, *MOR_TABLES], ids=str)
+@pytest.mark.parametrize("metadata", [{}, METADATA], ids=["plain", "metadata table"])
+def test_healthy_table_is_not_accused(builder: TableBuilder, metadata: dict[str, str]) -> None:
+    made = TableBuilder(builder.version, builder.kind, options=metadata)
+    storage = made.commit(rows=9).delta_commit(updates=4).delete((0, "oslo", 1, "x")).build()
+    assert accusations(storage) == []
+    if builder.is_merge_on_read:
+        open_table(storage).services.compact()
+        assert accusations(storage) == []
+
+
+def test_source_of_a_bootstrap_that_changed_is_found(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    storage = LocalStorage(str(tmp_path / "t"))
+    pyhudi.HudiTable.bootstrap(str(source), str(tmp_path / "t"), record_key="id")
+    assert accusations(storage) == []
+    changed = sorted(source.rglob("*.parquet"))[0]
+    changed.write_bytes(changed.read_bytes() + b"more")
+    assert [problem for problem, _ in accusations(storage)] == ["source has changed"]
+
+
+def test_findings_are_sorted_by_severity_and_name_the_command() -> None:
+    storage = dead_writer()
+    storage.delete(base_path(storage))
+    found = findings(storage)
+    order = [["error", "warning", "note"].index(one["severity"]) for one in found]
+    assert order == sorted(order)
+    (dead,) = [one for one in found if one["problem"] == "write is dead"]
+    assert dead["command"] == f"rollback {storage.uri}"
+
+
+def test_budget_of_files_bounds_what_is_opened() -> None:
+    storage = TableBuilder(9, "cow").commit(rows=30).build()
+    counting = FaultStorage(storage)
+    open_table(counting).inspect.findings(files=1)
+    few = _opened(counting)
+    open_table(counting).inspect.findings(files=1000)
+    assert 0 < few < _opened(counting) - few
+
+
+def _opened(storage: FaultStorage) -> int:
+    """How many times a base file was opened."""
+    return sum(one.path.endswith(".parquet") and not one.is_effect for one in storage.operations)
+
+
+def test_looking_writes_nothing() -> None:
+    storage = dead_writer()
+    before = {info.path: info.size for info in storage.list_recursive("")}
+    findings(storage)
+    assert {info.path: info.size for info in storage.list_recursive("")} == before
+
+
+def test_every_mend_has_a_damage_that_asks_for_it() -> None:
+    asked = {one["mend"] for damage in ZOO for one in findings(damage.plant()) if one["mend"]}
+    assert asked == {one.value for one in Mend}
