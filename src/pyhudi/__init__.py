@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyhudi.api.arguments import HudiOptions
     from pyhudi.api.doctor import check_machine, check_store
     from pyhudi.api.explanation import ScanExplanation
+    from pyhudi.api.export import Exported
     from pyhudi.api.hudi_table import HudiTable
     from pyhudi.api.indexes import Indexes
     from pyhudi.api.inspect import Inspect, TableDetail
@@ -50,6 +51,7 @@ __all__ = [
     "Cleaned",
     "ColumnsChanged",
     "Expired",
+    "Exported",
     "HudiOptions",
     "HudiTable",
     "IndexUse",
@@ -90,6 +92,7 @@ _HOMES = {
     "BuiltIndex": "pyhudi.services.indexing.build",
     "Cleaned": "pyhudi.services.cleaning.execute",
     "ColumnsChanged": "pyhudi.services.columns.alter",
+    "Exported": "pyhudi.api.export",
     "Expired": "pyhudi.services.partition_ttl.expire",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",

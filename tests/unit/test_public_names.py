@@ -18,6 +18,7 @@ RETURNED = {
     "Cleaned",
     "ColumnsChanged",
     "Expired",
+    "Exported",
     "IndexUse",
     "Merge",
     "OptionWarning",

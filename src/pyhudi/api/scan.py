@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import query_type_of, time_text
+from pyhudi.api.arguments import HudiOptions, query_type_of, time_text
 from pyhudi.api.display import bytes_text, counted, html_table
 from pyhudi.api.explanation import ScanExplanation, explanation_of
 from pyhudi.api.handle import TableHandle
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     import polars as pl
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
+
+    from pyhudi.api.export import Exported
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,6 +123,22 @@ class Scan:
         into: DuckDBPyConnection = duckdb.connect() if connection is None else connection
         into.register(table_name, self.to_arrow())
         return into
+
+    def to_parquet(self, path: str | os.PathLike[str], *, hudi_options: HudiOptions | None = None) -> Exported:
+        """Write the rows as plain Parquet files into a folder, batch by batch, in bounded memory.
+
+        The last file is `_SUCCESS`: without it an export has not ended. Partition columns are in the files.
+
+        Args:
+            path: a folder, or a URI, without any files, outside of the table.
+            hudi_options: options of its store; those of the table's store hold, too.
+
+        Raises `InvalidRequestError` for a folder with files, and one in the table. Cost: as `to_batches`, one listing
+        of the folder, and a request per file, of which each has up to 512 MiB of rows in memory.
+        """
+        from pyhudi.api.export import export_to_parquet  # noqa: PLC0415 - reads do without
+
+        return export_to_parquet(self, path, hudi_options)
 
     def to_df(self, spark: SparkSession) -> DataFrame:
         """The rows as a Spark DataFrame, read when an action runs.

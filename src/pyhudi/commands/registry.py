@@ -35,6 +35,7 @@ GROUPS: Final[dict[str, dict[str, Command]]] = {
         "lookup": Command("the rows with some record keys", "lookup"),
         "changes": Command("what was written after a time", "changes"),
         "diff": Command("the rows that differ between two moments", "diff"),
+        "export": Command("write rows as plain Parquet files", "export"),
         "explain": Command("what a read opens and leaves out, and why", "explain"),
     },
     "look after a table": {
