@@ -46,7 +46,7 @@ def late_changes(changes: pa.Table, snapshot: pa.Table) -> pa.Array:
     """Sequence numbers of changes that a snapshot of the same moment does not have: they came too late.
 
     JVM Hudi gives them, as an incremental read merges only what lies in the interval. hudi-rs does too, but for those
-    whose older and better version was compacted in the interval. So they do not count between the two.
+    whose older and better version was compacted in the interval. We give none of them.
     """
     numbers = changes.column(SEQUENCE_NUMBER).combine_chunks()
     return numbers.filter(pc.invert(pc.is_in(numbers, value_set=snapshot.column(SEQUENCE_NUMBER).combine_chunks())))

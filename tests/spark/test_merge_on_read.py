@@ -147,6 +147,20 @@ def test_an_incremental_read_gives_what_logs_changed_since(spark: Any, table: Pa
     assert trips(load(spark, table, **{**since, "hoodie.datasource.read.begin.instanttime": times[2]})) == []
 
 
+def test_an_incremental_read_gives_no_late_row_that_lost(spark: Any, tmp_path: Path) -> None:
+    by_time = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING", "hoodie.compact.inline": "false"}
+    write(spark, tmp_path / "t", [("a", "oslo", 1.0, 5), ("b", "oslo", 2.0, 5)], **by_time)
+    begin = opened(tmp_path / "t").inspect.position()
+    write(spark, tmp_path / "t", [("a", "oslo", 0.0, 4), ("b", "oslo", 3.0, 6)])
+    since = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": str(begin)}
+
+    frame = load(spark, tmp_path / "t", **since)
+
+    assert trips(frame) == [("b", "oslo", 3.0, 6)]
+    assert frame.count() == frame.where("fare > 0").count() == 1
+    assert trips(opened(tmp_path / "t").changes(begin).to_df(spark)) == [("b", "oslo", 3.0, 6)]
+
+
 @pytest.mark.usefixtures("way")
 def test_a_frame_of_the_table_object_takes_columns_and_conditions(spark: Any, table: Path) -> None:
     frame = opened(table).scan(["fare", "uuid"], [("city", "in", ["oslo", "bern"])]).to_df(spark)

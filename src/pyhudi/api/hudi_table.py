@@ -346,7 +346,9 @@ class HudiTable(RowVerbs):
     ) -> Scan:
         """What was written after `begin` and until `end`: the newest rows as of `end`, or every change with its images.
 
-        `latest_state`: the rows in their newest version as of `end`. Deleted rows do not appear. Without `end`, nothing
+        `latest_state`: the rows in their newest version as of `end`; a late row that lost against an older one is no
+        change. Who upserts them, range after range, has all rows of the table, but does not learn what left it: deleted
+        rows, those of dropped and overwritten partitions, the former place of a row that moved. Without `end`, nothing
         that cleaners delete is needed.
 
         `cdc`, of a table with `hoodie.table.cdc.enabled`: one row for each insert, update and delete, in the order of
@@ -370,7 +372,9 @@ class HudiTable(RowVerbs):
                 changed.
             HistoryNotSettledError: in table version 6, a write of the range is still running.
 
-        Cost: as `scan`; a range that begins before the active timeline also reads the archived one. Change data costs a
+        Cost: as `scan`; of a file slice with logs, and a base file older than the range, that is the logs and a footer,
+        and where rows of the logs may lose by their ordering values the base file's keys and ordering values. A range
+        that begins before the active timeline also reads the archived one. Change data costs a
         read for each write of the range, its change data logs, and where there are none the rows before and after it.
 
         >>> last_seen = table.upsert(rows).completion_time

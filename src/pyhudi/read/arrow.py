@@ -65,9 +65,9 @@ def read_batches(
     plan = _in_matching_partitions(plan, condition)
     plain = plan.plain
     for start in range(0, len(plain), FILES_AT_ONCE):
-        yield from _read_files(storage, plan, plain[start : start + FILES_AT_ONCE], names, condition)
+        yield from _read_files(storage, plan, plain[start : start + FILES_AT_ONCE], names, where)
     if plan.merged:
-        yield from _read_whole(storage, plan, plan.merged, names, condition)
+        yield from _read_whole(storage, plan, plan.merged, names, where)
 
 
 def _read_files(
@@ -75,11 +75,11 @@ def _read_files(
     plan: ScanPlan,
     slices: Sequence[ScanSlice],
     names: list[str],
-    condition: Condition | None,
+    where: Where,
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow.dataset as ds
 
-    form = _format()
+    form, condition = _format(), scan_condition(plan, where)
     paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
     late = None if condition is None or condition.is_tested_by_pruning else condition
     with missing_files_named(storage), ExitStack() as stack:
@@ -119,7 +119,7 @@ def _read_files(
         plan,
         [scan_slice for scan_slice, is_wide in zip(slices, wide, strict=True) if is_wide],
         names,
-        condition,
+        where,
     )
 
 
@@ -207,12 +207,13 @@ def _read_whole(
     plan: ScanPlan,
     slices: Sequence[ScanSlice],
     names: list[str],
-    condition: Condition | None,
+    where: Where,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of slices with logs, with wide rows or of a bootstrap, one after the other.
 
-    A condition is applied to merged rows, not to older versions.
+    A condition is applied to merged rows, not to older versions. Of a range of time, `read_slice` has these rows alone.
     """
+    condition = condition_of(where, plan.schema)
     # Arrow loses the number of rows that have no columns.
     needed = _with_columns_of(condition, names, plan.schema) or plan.schema.names[:1]
     schema = pa.schema([plan.schema.field(name) for name in names])

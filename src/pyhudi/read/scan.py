@@ -51,6 +51,7 @@ from pyhudi.table.timeline import Timeline, position_of
 class ScanSlice:
     """A file slice to read: its base file and logs, their size in bytes, and its partition's values as (column, text).
 
+    `earlier`: of a range of time, the base file of a slice with logs if it is older than the range: see `read_changed`.
     `log_size`: the size of the logs. `modified_ms`: when the base file was last modified, 0 if that is not known.
 
     Only values of columns whose text in the path is their value, or which are only in the path: the text of a timestamp
@@ -63,6 +64,7 @@ class ScanSlice:
     partition_values: tuple[tuple[str, str | None], ...] = ()
     log_size: int = 0
     modified_ms: int = field(default=0, compare=False)
+    earlier: SliceFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +253,8 @@ def check_settled(table: TableState, until: str, *, after: str = "") -> None:
 def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -> ScanPlan:
     """Rows last written in (begin, end], in their version as of end: the state at `end`, as far as the range wrote it.
 
-    Versions 8 and 9 go by completion time, version 6 by instant time. Of slices with logs only the
-    versions in the range are merged: a change that lost against an older row is in the result too, as in JVM Hudi.
+    Versions 8 and 9 go by completion time, version 6 by instant time. A change in a log that lost against an older row
+    is not in the result. (JVM Hudi merges the log blocks of the range alone, and shows it.)
     """
     if not table.config.populate_meta_fields:
         raise UnsupportedFeatureError(
@@ -266,11 +268,10 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
         raise ConfigError("the incremental range ends before it begins", begin=begin, end=end)
     positions = timeline_positions(table, begin)
     written = frozenset(write for write, position in positions.items() if in_range(position, begin, end))
-    blocks = BlockFilter(committed=written)
     if not table.version.has_completion_times:
         check_settled(table, max(written, default="") if end is None else end, after=begin)
     if not written:
-        return _plan(table, config, mergers, {}, blocks, written)
+        return _plan(table, config, mergers, {}, BlockFilter(committed=written), written)
     ended = frozenset(write for write, position in positions.items() if in_range(position, "", end))
 
     def has_ended(write: str) -> bool:
@@ -293,8 +294,15 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
         )
     touched = view.latest_of(has_ended, written=written)
     parts = {path: tuple(_part_of(each, written) for each in slices) for path, slices in touched.items()}
+    if table.version.has_completion_times:
+        blocks = BlockFilter(committed=ended, archived_before=min(positions, default=""))
+    else:
+        blocks = replace(_blocks(view), until=max(written))
     # Under the newest schema, not that of `end`, as in JVM Hudi.
-    return _plan(table, config, mergers, parts, blocks, written)
+    plan = _plan(table, config, mergers, parts, blocks, written)
+    earlier = (_earlier_base(each, written) for slices in touched.values() for each in slices)
+    pairs = zip(plan.slices, earlier, strict=True)
+    return replace(plan, slices=tuple(replace(one, earlier=base) for one, base in pairs))
 
 
 def plan_slices(
@@ -345,6 +353,13 @@ def _part_of(file_slice: FileSlice, written: Collection[str]) -> FileSlice:
     return replace(file_slice, base=None)
 
 
+def _earlier_base(file_slice: FileSlice, written: Collection[str]) -> SliceFiles | None:
+    """The base file of a slice with logs, if it is older than the writes: rows of the logs may lose against its own."""
+    if file_slice.base is None or not file_slice.logs or file_slice.base.instant_time in written:
+        return None
+    return slice_files(file_slice.base, ())
+
+
 def in_range(position: str, begin: str, end: str | None) -> bool:
     """Whether a position is after `begin` and not after `end`."""
     return begin < position and (end is None or position <= end)
@@ -390,8 +405,7 @@ def _plan(
         schema=with_meta_columns(schema),
         rules=rules,
         blocks=replace(blocks, skips_damaged=config.skip_damaged_files),
-        # Readers of version 6 merge changes with all rows of the base files, and then filter by the range.
-        commit_times=commit_times if table.version.has_completion_times else None,
+        commit_times=commit_times,
         spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
         keys=key_generator_from_table(table.config.values, table.config.version, {})
         if has_logs and not has_meta_columns

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.errors import HistoryNotRetainedError, NotFoundError
 from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.slices.base_rows import read_base_rows
+from pyhudi.io.slices.changed import read_changed
 from pyhudi.io.slices.merged import read_merged
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
@@ -20,10 +23,27 @@ from pyhudi.storage.protocol import Storage
 def read_slice(
     storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], rows: range | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one slice of a scan, with these columns; conditions of the scan are not applied.
+    """The rows of one slice of a scan, with these columns: those of its range of time. Conditions are not applied.
 
     `rows`: those of a part of a slice without logs; None for all.
     """
+    if plan.commit_times is None:
+        yield from _all_rows(storage, plan, scan_slice, columns, rows)
+        return
+    if scan_slice.files.logs and plan.merging.commit_times is not None:
+        constants, names = constants_of(plan, scan_slice), _in_files(plan, columns)
+        with missing_files_named(storage):
+            for batch in read_changed(storage, scan_slice.files, scan_slice.earlier, plan.merging, names):
+                yield _with_constants(constants, batch, columns)
+        return
+    in_range = pa.array(sorted(plan.commit_times), pa.string())
+    for batch in _all_rows(storage, plan, scan_slice, list(dict.fromkeys([*columns, COMMIT_TIME])), rows):
+        yield batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=in_range)).select(list(columns))
+
+
+def _all_rows(
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], rows: range | None
+) -> Iterator[pa.RecordBatch]:
     if not scan_slice.files.logs:
         yield from _base_rows(storage, plan, scan_slice, columns, rows)
         return

@@ -63,13 +63,15 @@ class BlockPlace:
 class LogVersions:
     """Versions of records, oldest first: the wanted columns, then the control columns of `merge_versions`.
 
-    `rows_of`: their blocks, in this order, and the number of rows of each. `column_sets`: the sets of columns that the
+    `rows_of`: their blocks, in this order, and the number of rows of each; `written_by`: the write of each block.
+    `column_sets`: the sets of columns that the
     numbers in the control column `COLUMNS` stand for. `instants`: their writes. `blocks`, `corrupt_blocks` and
     `rollback_blocks` are counts of all blocks that were read.
     """
 
     rows: pa.Table
     rows_of: Mapping[BlockPlace, int] = field(default_factory=dict)
+    written_by: tuple[str, ...] = ()
     instants: frozenset[str] = frozenset()
     column_sets: tuple[frozenset[str], ...] = ()
     blocks: int = 0
@@ -155,10 +157,12 @@ def read_log_versions(
     with _scanned(storage, paths, blocks) as found:
         column_sets: list[frozenset[str]] = []
         rows_of: dict[BlockPlace, int] = {}
+        written_by: list[str] = []
 
         def decoded() -> Iterator[pa.RecordBatch]:
             for counted in _in_merge_order(found):
                 rows_of[counted.place] = 0
+                written_by.append(counted.block.instant_time)
                 for batch in decode_versions(counted.content(), schema, rules, column_sets, keys, names):
                     rows_of[counted.place] += batch.num_rows
                     yield batch
@@ -167,6 +171,7 @@ def read_log_versions(
     return LogVersions(
         rows=rows,
         rows_of=rows_of,
+        written_by=tuple(written_by),
         instants=frozenset(found.by_instant),
         column_sets=tuple(column_sets),
         blocks=found.total,

@@ -38,9 +38,9 @@ BATCH_ROWS = 131_072
 class MergeSettings:
     """How slices of one table are merged; `schema` is the table's, with the meta columns.
 
-    `rules` merge versions in logs, and the result with stored rows: see `TableRules`. `commit_times`: only stored rows
-    of these writes are read (incremental reads); None: all. `keys`: the key generator of a table without meta columns;
-    the reader must not ask for meta columns then.
+    `rules` merge versions in logs, and the result with stored rows: see `TableRules`. `commit_times`: the writes whose
+    changes are asked for (`read_changed`); None: all rows are. `keys`: the key generator of a table without meta
+    columns; the reader must not ask for meta columns then.
     """
 
     schema: pa.Schema
@@ -134,7 +134,7 @@ def merge_base(
         stored = read_base_rows(storage, files, schema, batch_rows=BATCH_ROWS) if files.base is not None else ()
     stored_schema = pa.schema([field.with_nullable(True) for field in schema])
     for batch in stored:
-        rows = _of_writes(align(batch, stored_schema), settings.commit_times)
+        rows = align(batch, stored_schema)
         if settings.keys is not None:
             rows = with_record_keys(rows, settings.keys)
         at = pc.index_in(rows.column(RECORD_KEY), value_set=changes.keys)
@@ -150,12 +150,6 @@ def merge_base(
         numbers = alone[first : first + BATCH_ROWS]
         for low, high in cuts(sizes[numbers]):
             yield MergedRows(nothing, nothing, _project(changes.take(numbers[low:high]), result))
-
-
-def _of_writes(stored: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:
-    if commit_times is None:
-        return stored
-    return stored.filter(pc.is_in(stored.column(COMMIT_TIME), pa.array(sorted(commit_times), pa.string())))
 
 
 def _merged(

@@ -21,7 +21,7 @@ from pyhudi.format.pieces import cuts, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_SEQNO, COMMIT_TIME, META_COLUMNS, RECORD_KEY
 from pyhudi.format.schema.stored_names import StoredNames
-from pyhudi.io.log.records import LogVersions, gather, list_log_blocks, read_log_versions
+from pyhudi.io.log.records import LogVersions, gather, read_log_versions
 from pyhudi.io.log.scan import open_log
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.merged import merge_base
@@ -260,7 +260,6 @@ def _appended(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_C
     blocks = slice_.judged_by(rows.merging.blocks)
     if task.until is not None:
         blocks = replace(blocks, until=task.steps[-1])
-    of_place = {place: block.instant_time for place, block in list_log_blocks(storage, slice_.logs, blocks)}
     versions = read_log_versions(
         storage,
         slice_.logs,
@@ -270,7 +269,7 @@ def _appended(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_C
         spill=rows.merging.spill,
         names=slice_.names,
     )
-    writes = np.repeat([of_place[place] for place in versions.rows_of], list(versions.rows_of.values())).tolist()
+    writes = np.repeat(list(versions.written_by), list(versions.rows_of.values())).tolist()
     steps = {instant: number for number, instant in enumerate(task.steps)}
     ranks = np.array([_rank(write, steps, task) for write in writes], dtype=np.int64)
     keys = _one_array(versions.rows.column(RECORD_KEY))

@@ -139,15 +139,13 @@ def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
 
 def _merged_rows(spark: SparkSession, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
     """The rows of the slices with logs, merged in Arrow tasks."""
-    needed = names if plan.commit_times is None else list(dict.fromkeys([*names, _COMMIT_TIME]))
-    schema = pa.schema([plan.schema.field(name) for name in needed])
+    schema = pa.schema([plan.schema.field(name) for name in names])
 
     def read(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         del number
         return read_slice(storage, plan, one, schema.names)
 
-    rows = task_rows(spark, plan, packed(plan), read, spark_schema(schema))
-    return _in_range(rows, plan).select(*map(_quoted, names))
+    return task_rows(spark, plan, packed(plan), read, spark_schema(schema))
 
 
 def _in_range(rows: DataFrame, plan: ScanPlan) -> DataFrame:
