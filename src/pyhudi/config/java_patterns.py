@@ -25,9 +25,11 @@ _CLASSES: Final = {
 _CLASS: Final = re.compile(r"\\([pP])\{(\w+)\}")
 _NAMED_GROUP: Final = re.compile(r"\(\?<([A-Za-z][A-Za-z0-9]*)>")
 _SAME_GROUP: Final = re.compile(r"\(\?(?::|=|!|<=|<!|>)")
+_COUNT: Final = re.compile(r"\{\d+(,\d*)?\}")
 _FLAGS: Final = "(?i)"
-_OF_JAVA_ALONE: Final = frozenset("pPQERXhHvVGzZkNce0")
-"""Letters after a backslash that mean something else for Java, or nothing for one of the two."""
+_OF_JAVA_ALONE: Final = frozenset("pPQERXhHvVGzZkNce0bB")
+"""Letters after a backslash that mean something else for Java, or nothing for one of the two. The bounds of words (`b`)
+depend on its release."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -38,7 +40,7 @@ def java_pattern(text: str) -> re.Pattern[str]:
 
     Raises:
         ValueError: it is none, or has what Java reads in another way: sets in sets and `&&`, other classes of
-            characters, quoting by `\Q`, flags but `(?i)` at the beginning.
+            characters, bounds of words, quoting by `\Q`, flags but `(?i)` at the beginning.
     """
     try:
         with warnings.catch_warnings():
@@ -64,7 +66,7 @@ def _translated(text: str) -> str:
             part, length = sign, 1
         elif rest == "(?":
             part, length = _group(text, at)
-        elif rest == "{,":  # no number is 0 for Python, and an error for Java
+        elif sign == "{" and _COUNT.match(text, at) is None:  # itself for Python, and an error for Java
             raise ValueError(text)
         else:
             set_began = at if sign == "[" else None
