@@ -21,6 +21,7 @@ from pyhudi.read.stream import newest_position
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
+from pyhudi.table.schema import load_table_schema
 from pyhudi.table.timeline import position_of
 from pyhudi.write.result import WriteResult, result_of
 
@@ -92,6 +93,31 @@ class Inspect:
             writes=len(state.timeline.completed_writes),
             pending=tuple(instant.requested_time for instant in state.timeline.pending_writes),
         )
+
+    def columns(self) -> pa.Table:
+        """The columns without `_hoodie_*`, and what they are for.
+
+        Columns: column, type, nullable, and the place of the column, from 1 on, among those that make the record key
+        (key), the partition path (partition) and the order of versions (ordering); null where it is none of them. Cost:
+        one read.
+        """
+        state = self._handle.state
+        schema, config = load_table_schema(state), state.config
+        roles = {
+            "key": config.record_key_fields,
+            "partition": config.partition_fields or (),
+            "ordering": config.ordering_fields,
+        }
+        rows = [
+            {
+                "column": field.name,
+                "type": str(field.type),
+                "nullable": field.nullable,
+                **{role: names.index(field.name) + 1 if field.name in names else None for role, names in roles.items()},
+            }
+            for field in (schema.arrow if schema is not None else ())
+        ]
+        return pa.Table.from_pylist(rows, schema=_COLUMNS_SCHEMA)
 
     def history(self, limit: int | None = None) -> pa.Table:
         """The completed writes, newest first, archived ones among them; `limit` of them, or all.
@@ -297,6 +323,16 @@ def _history_row(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
     return {**row, "action": instant.action.value}
 
 
+_COLUMNS_SCHEMA = pa.schema(
+    [
+        ("column", pa.string()),
+        ("type", pa.string()),
+        ("nullable", pa.bool_()),
+        ("key", pa.int64()),
+        ("partition", pa.int64()),
+        ("ordering", pa.int64()),
+    ]
+)
 _HISTORY_SCHEMA = pa.schema(
     [
         ("instant", pa.string()),

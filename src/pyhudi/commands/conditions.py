@@ -66,7 +66,9 @@ def value_of(name: str, text: str, schema: pa.Schema) -> Any:
 
 def keys_of(texts: list[str], table: HudiTable) -> list[Any]:
     """Record keys as `lookup` takes them; a key of several columns is written as Hudi does: `city:oslo,id:7`."""
-    fields, schema = table.inspect.detail().record_key_fields, table.schema
+    columns, schema = table.inspect.columns().to_pylist(), table.schema
+    of_key = sorted((row["key"], row["column"]) for row in columns if row["key"] is not None)
+    fields = tuple(name for _, name in of_key)
     if len(fields) == 1:
         begin = f"{fields[0]}:"
         return [value_of(fields[0], text.removeprefix(begin), schema) for text in texts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from pyhudi.commands.arguments import add_json, add_table, opened
 from pyhudi.commands.output import Output
@@ -15,22 +16,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
-    """Write a row per column; which of them make the record key, the partition path and the order of versions."""
-    table = opened(chosen)
-    detail = table.inspect.detail()
-    roles = {
-        "record key": detail.record_key_fields,
-        "partition": detail.partition_fields or (),
-        "ordering": detail.ordering_fields,
-    }
-    columns = [
-        {
-            "column": field.name,
-            "type": str(field.type),
-            "nullable": field.nullable,
-            "role": ", ".join(role for role, names in roles.items() if field.name in names),
-        }
-        for field in table.schema
-    ]
-    output.records(columns, none="the table has no columns yet")
+    """Write a row per column; for eyes with what it is for in words."""
+    rows = opened(chosen).inspect.columns().to_pylist()
+    if not output.as_json:
+        names = ("column", "type", "nullable")
+        rows = [{**{name: row[name] for name in names}, "role": _role(row)} for row in rows]
+    output.records(rows, none="the table has no columns yet")
     return 0
+
+
+def _role(row: dict[str, Any]) -> str:
+    roles = {"key": "record key", "partition": "partition", "ordering": "ordering"}
+    return ", ".join(words for name, words in roles.items() if row[name] is not None)

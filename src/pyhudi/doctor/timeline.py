@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from pyhudi.doctor.finding import Finding, Mend, Severity
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
@@ -27,7 +28,7 @@ def timeline_findings(call: ServiceCall) -> Iterator[Finding]:
     table = call.table
     for instant in table.timeline.completed_writes:
         with suppress(NotFoundError):  # archived meanwhile
-            yield from _unreadable(instant, lambda one=instant: load_commit_metadata(table.storage, one, table.version))
+            yield from _unreadable(instant, partial(load_commit_metadata, table.storage, instant, table.version))
     for instant in table.timeline.pending_writes:
         if is_clustering_plan(table.storage, table.version, instant):
             yield from _pending_plan(call, instant)
@@ -38,7 +39,7 @@ def timeline_findings(call: ServiceCall) -> Iterator[Finding]:
     for instant in pending_cleans(table.timeline):
         yield from _pending_clean(table, instant)
     for instant in table.timeline.pending_rollbacks:
-        yield from _unreadable(instant, lambda one=instant: load_rollback_plan(table.storage, one, table.version))
+        yield from _unreadable(instant, partial(load_rollback_plan, table.storage, instant, table.version))
         yield Finding(
             severity=Severity.WARNING,
             problem="rollback is pending",
@@ -60,8 +61,7 @@ def timeline_findings(call: ServiceCall) -> Iterator[Finding]:
     yield from _left_over(call)
 
 
-def _unreadable(instant: Instant, load: object) -> Iterator[Finding]:
-    assert callable(load)
+def _unreadable(instant: Instant, load: Callable[[], object]) -> Iterator[Finding]:
     try:
         load()
     except CorruptDataError as error:
@@ -100,7 +100,7 @@ def _pending_write(call: ServiceCall, instant: Instant) -> Iterator[Finding]:
 def _pending_plan(call: ServiceCall, instant: Instant) -> Iterator[Finding]:
     table = call.table
     if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
-        found = list(_unreadable(instant, lambda: load_compaction_plan(table.storage, instant, table.version)))
+        found = list(_unreadable(instant, partial(load_compaction_plan, table.storage, instant, table.version)))
         if found:
             yield replace(found[0], problem="plan is damaged", command=f"rollback PATH {instant.requested_time}")
             return
