@@ -2,6 +2,7 @@
 
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.loop import run
+from pyhudi.streamer.many import TableResult, run_many
 from pyhudi.streamer.result import IngestedBatch, StreamerResult
 
-__all__ = ["IngestedBatch", "StreamerConfig", "StreamerResult", "run"]
+__all__ = ["IngestedBatch", "StreamerConfig", "StreamerResult", "TableResult", "run", "run_many"]

@@ -16,6 +16,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_summary
 from pyhudi.table.state import TableState
+from pyhudi.table.timeline import position_of
 
 KEY_V1: Final = "deltastreamer.checkpoint.key"
 RESET_KEY_V1: Final = "deltastreamer.checkpoint.reset_key"
@@ -97,8 +98,12 @@ def last_commit(table: TableState) -> LastCommit | None:
 
 
 def _metadata(table: TableState) -> Iterator[tuple[Instant, Mapping[str, str]]]:
-    """What writes say of checkpoints, newest first."""
-    writes = table.timeline.completed_writes
+    """What writes say of checkpoints, newest first.
+
+    By when they were completed, where that is known: JVM Hudi has a plain write carry the checkpoint of an earlier one
+    along if an option says so, and such a write may have begun after that of a streamer and ended before it.
+    """
+    writes = sorted(table.timeline.completed_writes, key=position_of)
     only_delta_commits = any(write.action is Action.DELTA_COMMIT for write in writes)
     known = _read.get(table.storage, {})
     _read[table.storage] = known = {write: known[write] for write in writes if write in known}

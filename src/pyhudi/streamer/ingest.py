@@ -39,9 +39,9 @@ class Ingestion:
     environment: Environment = SYSTEM
 
 
-def new_ingestion(settings: Settings, source: Source, storage: Storage) -> Ingestion:
+def new_ingestion(settings: Settings, source: Source, storage: Storage, environment: Environment = SYSTEM) -> Ingestion:
     """A streamer that runs in this process."""
-    return Ingestion(settings=settings, source=source, storage=storage, engine=LocalEngine())
+    return Ingestion(settings=settings, source=source, storage=storage, engine=LocalEngine(), environment=environment)
 
 
 def checkpoint_of(ingestion: Ingestion) -> str | None:

@@ -17,7 +17,7 @@ from pyhudi.streamer.sources.open import open_source
 from pyhudi.table.pending_clusterings import instants_of_clusterings
 from pyhudi.table.state import load_table, table_exists
 
-_IDLE_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 1.0
 _log = logging.getLogger("pyhudi")
 
 
@@ -80,7 +80,7 @@ def run_continuously(ingestion: Ingestion, config: StreamerConfig) -> StreamerRe
             return result if result.batches else replace(result, checkpoint=checkpoint_of(ingestion))
         least = config.retry_interval_seconds if failed else config.min_sync_interval_seconds
         if batch is None:
-            least = max(least, _IDLE_SECONDS)
+            least = max(least, IDLE_SECONDS)
         clock.sleep(max(0.0, least - (clock.monotonic() - began)))
 
 

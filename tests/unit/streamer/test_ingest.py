@@ -118,6 +118,29 @@ def test_of_two_streamers_from_one_commit_one_writes(landing: Landing):
     assert ids_in(storage) == [1, 2, 3]
 
 
+def test_checkpoint_carried_along_by_a_plain_write_does_not_hide_a_newer_one(landing: Landing):
+    """JVM Hudi does that with hoodie.write.rolling.metadata.keys."""
+    landing.put("a", [1], ms=FIRST)
+    storage = MemoryStorage()
+    ingest(ingestion(settings(landing), storage))
+    landing.put("b", [2], ms=FIRST + 1)
+    done = []
+
+    def carry(operation: str, path: str) -> None:
+        if not done and operation == "open_output" and path.endswith(".parquet"):
+            done.append(path)
+            table = open_table(storage)
+            prefix = {"hoodie.datasource.write.commitmeta.key.prefix": "deltastreamer."}
+            table.insert(table.schema.empty_table(), hudi_options={**prefix, KEY_V1: str(FIRST)})
+
+    env = environment(StepClock())
+    ingest(ingestion(settings(landing), FaultStorage(storage, before=carry), env))
+    assert done
+    assert checkpoint_of(ingestion(settings(landing), storage)) == str(FIRST + 1)
+    assert ingest(ingestion(settings(landing), storage)) is None
+    assert ids_in(storage) == [1, 2]
+
+
 def test_plain_writes_in_between_leave_the_checkpoint(landing: Landing):
     landing.put("a", [1], ms=FIRST)
     storage = MemoryStorage()

@@ -1,0 +1,140 @@
+"""Many tables from one process: they take turns, and one that fails is paused alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from pyhudi.environment import SYSTEM, Environment
+from pyhudi.errors import ConfigError
+from pyhudi.storage.open import open_storage
+from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.ingest import Ingestion, ingest, new_ingestion
+from pyhudi.streamer.loop import IDLE_SECONDS, is_behind
+from pyhudi.streamer.result import StreamerResult
+from pyhudi.streamer.settings import settings_of
+from pyhudi.streamer.sources.open import open_source
+
+_PAUSE_SECONDS_MAX: Final = 600.0
+_log = logging.getLogger("pyhudi")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableResult:
+    """What a streamer of many did for one table.
+
+    Attributes:
+        path: the table.
+        result: what was committed.
+        error: what its last round failed with; None if that did not fail.
+        failures: how many rounds have failed since the last one that did not.
+    """
+
+    path: str
+    result: StreamerResult
+    error: Exception | None
+    failures: int
+
+
+Ends: TypeAlias = Callable[[Sequence[TableResult]], bool]
+
+
+@dataclass(slots=True)
+class Turn:
+    """A table among others: what it did, and when it is its turn again, by the clock of the environment."""
+
+    ingestion: Ingestion
+    config: StreamerConfig
+    result: StreamerResult = field(default_factory=StreamerResult)
+    error: Exception | None = None
+    failures: int = 0
+    next_at: float = 0.0
+
+    def as_result(self) -> TableResult:
+        """What was done so far."""
+        return TableResult(
+            path=self.ingestion.settings.path, result=self.result, error=self.error, failures=self.failures
+        )
+
+
+def run_many(
+    tables: Sequence[StreamerConfig],
+    *,
+    continuous: bool = False,
+    post_write_termination: Ends | None = None,
+) -> tuple[TableResult, ...]:
+    """Run the streamers of many tables in one process, one round of each after the other.
+
+    A table whose round fails is paused, and the others go on: with `continuous` it is tried again after its
+    `retry_interval_seconds`, after twice that when it fails again, and so on up to ten minutes. So every table gets its
+    turn after at most one batch of each of the others; `source_limit` bounds these.
+
+    Args:
+        tables: the streamers, none of them `continuous`; each keeps its own `min_sync_interval_seconds`.
+        continuous: go on until something stops it, in place of one round of each table.
+        post_write_termination: with `continuous`: a function of the results so far, which is called when all tables
+            whose turn it is have had it; the run ends when it returns True.
+
+    Returns:
+        What was done for each table, in the order of `tables`. An error of a table is in its result, and not raised.
+
+    Raises:
+        ConfigError: an argument or an option is not legal, or two streamers have one table; nothing was begun.
+        UnsupportedFeatureError: as `run`.
+
+    Cost: that of `run` for each table and round; nothing is written for a table without anything new.
+    """
+    turns = [turn_of(config) for config in tables]
+    paths = [turn.ingestion.settings.path for turn in turns]
+    if len(set(paths)) < len(paths):
+        raise ConfigError(
+            "two streamers write to one table", paths=sorted({path for path in paths if paths.count(path) > 1})
+        )
+    if post_write_termination is not None and not continuous:
+        raise ConfigError("post_write_termination is for continuous=True: otherwise each table has one round")
+    return take_turns(turns, continuous=continuous, ends=post_write_termination)
+
+
+def turn_of(config: StreamerConfig, environment: Environment = SYSTEM) -> Turn:
+    """A streamer among others. Raises what `run_many` raises; nothing is begun."""
+    if config.continuous:
+        raise ConfigError("of many tables run_many says whether they are continuous", path=str(config.target_base_path))
+    settings = settings_of(config)
+    storage = open_storage(settings.path, settings.options)
+    return Turn(new_ingestion(settings, open_source(settings), storage, environment), config)
+
+
+def take_turns(turns: Sequence[Turn], *, continuous: bool, ends: Ends | None) -> tuple[TableResult, ...]:
+    """Rounds of tables, as `run_many` describes them."""
+    for turn in turns:
+        _round(turn)
+    while continuous and not (ends is not None and ends([turn.as_result() for turn in turns])):
+        clock = turns[0].ingestion.environment.clock
+        clock.sleep(max(0.0, min(turn.next_at for turn in turns) - clock.monotonic()))
+        now = clock.monotonic()
+        for turn in sorted((turn for turn in turns if turn.next_at <= now), key=lambda turn: turn.next_at):
+            _round(turn)
+    return tuple(turn.as_result() for turn in turns)
+
+
+def _round(turn: Turn) -> None:
+    """One round of a table; whatever it fails with is kept, as the other tables have nothing to do with it."""
+    clock, config = turn.ingestion.environment.clock, turn.config
+    began = clock.monotonic()
+    try:
+        batch = None if is_behind(turn.ingestion, config) else ingest(turn.ingestion)
+    except Exception as error:  # noqa: BLE001 - see the docstring
+        turn.error, turn.failures = error, turn.failures + 1
+        pause = min(config.retry_interval_seconds * 2.0 ** min(turn.failures - 1, 20), _PAUSE_SECONDS_MAX)
+        turn.next_at = clock.monotonic() + pause
+        _log.warning("%s is paused for %.0f seconds: %s", turn.ingestion.settings.path, pause, error)
+        return
+    turn.error, turn.failures = None, 0
+    if batch is not None:
+        turn.result = turn.result.after(batch)
+    least = (
+        config.min_sync_interval_seconds if batch is not None else max(config.min_sync_interval_seconds, IDLE_SECONDS)
+    )
+    turn.next_at = began + least

@@ -1,0 +1,117 @@
+"""Many tables from one process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.ingestions import Landing
+from tests.support.tables import StepClock, environment
+
+import pyhudi
+from pyhudi.errors import ConfigError, SourceError
+from pyhudi.streamer import StreamerConfig, TableResult, run_many
+from pyhudi.streamer.many import take_turns, turn_of
+
+
+def table(folder: Path, name: str, **given: Any) -> StreamerConfig:
+    return StreamerConfig(
+        str(folder / "tables" / name),
+        hoodie_conf={
+            "hoodie.streamer.source.dfs.root": str(folder / name),
+            "hoodie.datasource.write.recordkey.field": "id",
+        },
+        **given,
+    )
+
+
+def ids(folder: Path, name: str) -> list[int]:
+    found = pyhudi.HudiTable.for_path(folder / "tables" / name).scan(["id"]).to_arrow()
+    return sorted(found["id"].to_pylist())
+
+
+def test_table_that_fails_stops_no_other(tmp_path: Path):
+    Landing(tmp_path / "a").put("f", [1])
+    Landing(tmp_path / "b").put_text("f", "{")
+    Landing(tmp_path / "c").put("f", [3])
+    results = run_many([table(tmp_path, name) for name in "abc"])
+    assert [result.result.batches for result in results] == [1, 0, 1]
+    assert [type(result.error) for result in results] == [type(None), SourceError, type(None)]
+    assert (ids(tmp_path, "a"), ids(tmp_path, "c")) == ([1], [3])
+
+
+def test_function_of_one_table_that_fails_stops_no_other(tmp_path: Path):
+    for name in "ab":
+        Landing(tmp_path / name).put("f", [1])
+    results = run_many([table(tmp_path, "a", transformer_class=lambda rows: rows["no such"]), table(tmp_path, "b")])
+    assert [type(result.error) for result in results] == [KeyError, type(None)]
+
+
+def test_table_that_fails_is_paused_alone_and_longer_each_time(tmp_path: Path):
+    Landing(tmp_path / "a").put_text("f", "{")
+    good = Landing(tmp_path / "b")
+    good.put("f", [1])
+    env = environment(StepClock())
+    turns = [turn_of(table(tmp_path, name, retry_interval_seconds=10), env) for name in "ab"]
+    tries: list[float] = []
+    failures = 0
+
+    def ends(results: Sequence[TableResult]) -> bool:
+        nonlocal failures
+        if results[0].failures > failures:
+            failures = results[0].failures
+            tries.append(env.clock.monotonic())
+            good.put(f"g{failures}", [10 + failures])
+        return failures == 5
+
+    results = take_turns(turns, continuous=True, ends=ends)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
+    assert [round(pause / 10) for pause in pauses] == [1, 2, 4, 8]
+    assert results[1].failures == 0
+    assert ids(tmp_path, "b") == [1, 11, 12, 13, 14]
+    Landing(tmp_path / "a").put("f", [7])
+    results = take_turns(turns, continuous=True, ends=lambda results: not results[0].failures)
+    assert ids(tmp_path, "a") == [7]
+    assert results[0].error is None
+
+
+def test_tables_take_turns_batch_by_batch(tmp_path: Path):
+    order: list[str] = []
+    for name in "ab":
+        for number in range(3):
+            Landing(tmp_path / name).put(f"f{number}", [number])
+
+    def noting(name: str) -> Any:
+        def note(rows: Any) -> Any:
+            order.append(name)
+            return rows
+
+        return note
+
+    tables = [table(tmp_path, name, source_limit=1, transformer_class=noting(name)) for name in "ab"]
+    env = environment(StepClock())
+    turns = [turn_of(config, env) for config in tables]
+    take_turns(turns, continuous=True, ends=lambda results: all(one.result.batches == 3 for one in results))
+    assert order == ["a", "b"] * 3
+
+
+def test_idle_tables_make_no_commits(tmp_path: Path):
+    Landing(tmp_path / "a").put("f", [1])
+    for _ in range(3):
+        run_many([table(tmp_path, "a")])
+    assert pyhudi.HudiTable.for_path(tmp_path / "tables" / "a").inspect.history().num_rows == 1
+
+
+def test_wrong_arguments_are_refused_before_anything_begins(tmp_path: Path):
+    Landing(tmp_path / "a").put("f", [1])
+    for tables, more in (
+        ([table(tmp_path, "a"), table(tmp_path, "a")], {}),
+        ([table(tmp_path, "a"), table(tmp_path, "b", continuous=True)], {}),
+        ([table(tmp_path, "a")], {"post_write_termination": lambda _: True}),
+    ):
+        with pytest.raises(ConfigError):
+            run_many(tables, **more)  # type: ignore[arg-type]
+    assert not (tmp_path / "tables").exists()
