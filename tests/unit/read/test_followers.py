@@ -158,7 +158,8 @@ UPSERT, GONE, DELETE = (st.tuples(st.just(verb), records(4)) for verb in ("upser
 SERVICES = ["compact", "schedule", "compact_logs", "cluster"]
 SERVICE: st.SearchStrategy[tuple[str, list[Any]]] = st.tuples(st.sampled_from(SERVICES), st.just([]))
 STEPS = st.lists(st.tuples(st.one_of(UPSERT, UPSERT, UPSERT, GONE, DELETE, SERVICE), st.booleans()), max_size=9)
-KINDS = (*MOR, *(table(kind, FILLING) for kind in MOR_TABLES), ordered(COW_TABLES[2]))
+BY_ARRIVAL = tuple(table(kind, {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}) for kind in MOR_TABLES[1:])
+KINDS = (*MOR, *BY_ARRIVAL, *(table(kind, FILLING) for kind in MOR_TABLES), ordered(COW_TABLES[2]))
 
 
 def step(storage: Storage, verb: str, values: list[tuple[int, int]], label: str) -> None:

@@ -19,6 +19,7 @@ from pyhudi.format.metadata_table.value_types import ValueType
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.io.base_file import opened_base_file
 from pyhudi.io.column_ranges import range_of_values, ranges_of_footer
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.records import LogVersions, read_log_versions
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
@@ -52,9 +53,9 @@ def read_changed(
     older. Where versions of a record are combined, the row is the combination. A record whose row is that of an earlier
     write is left out, unless it was deleted before and is there again, or versions are combined.
 
-    Cost: the logs of the slice. A base file of the writes is read; of an earlier one the footer, and where rows of the
-    logs may lose against its rows the keys and ordering values, or, where rules combine versions, the columns. Memory
-    and errors: as `merge_slice`.
+    Cost: the logs of the slice, without ordering fields only those of the writes. A base file of the writes is read; of
+    an earlier one the footer, and where rows of the logs may lose against its rows the keys and ordering values, or,
+    where rules combine versions, the columns. Memory and errors: as `merge_slice`.
     """
     assert settings.commit_times is not None
     rules = settings.rules
@@ -62,15 +63,7 @@ def read_changed(
     # Whether a combination changes a row shows in all of its columns.
     result = list(dict.fromkeys([*columns, RECORD_KEY, COMMIT_TIME])) if selects else settings.schema.names
     schema = settings.needed_for(result)
-    versions = read_log_versions(
-        storage,
-        files.logs,
-        schema,
-        rules.in_logs,
-        blocks=files.judged_by(settings.blocks),
-        spill=settings.spill,
-        names=files.names,
-    )
+    versions = _log_versions(storage, files, settings, schema)
     selects = selects and not versions.column_sets
     written = _written(versions, settings.commit_times)
     stored: Iterator[pa.RecordBatch] | None = None
@@ -92,6 +85,22 @@ def read_changed(
             # A combination may keep the meta columns of an earlier write.
             of_writes = rows.filter(pc.is_in(rows.column(COMMIT_TIME), value_set=in_range)) if selects else rows
             yield from _some(of_writes, columns)
+
+
+def _log_versions(storage: Storage, files: SliceFiles, settings: MergeSettings, schema: pa.Schema) -> LogVersions:
+    """The versions in the logs: where the later one always wins, and whole, only those of the writes."""
+    rules, blocks = settings.rules, files.judged_by(settings.blocks)
+
+    def read(blocks: BlockFilter) -> LogVersions:
+        return read_log_versions(
+            storage, files.logs, schema, rules.in_logs, blocks=blocks, spill=settings.spill, names=files.names
+        )
+
+    if rules.in_logs.selects and rules.with_base.selects and not rules.in_logs.ordering_fields:
+        of_writes = read(replace(blocks, committed=settings.commit_times, archived_before=""))
+        if not of_writes.column_sets:
+            return of_writes
+    return read(blocks)
 
 
 def _some(rows: pa.RecordBatch, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
