@@ -15,6 +15,7 @@ from pyhudi.services.cleaning.execute import load_clean_plan, pending_cleans
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.pending_clusterings import is_clustering_plan
+from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_compaction_plan, load_rollback_plan
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, Liveness, heartbeat_path, liveness_at, liveness_of
@@ -24,11 +25,18 @@ _EXCLUSIVE = frozenset({Action.RESTORE, Action.INDEXING})
 
 
 def timeline_findings(call: ServiceCall) -> Iterator[Finding]:
-    """What is wrong with the instants of the active timeline. Cost: a read per completed write, two per pending one."""
+    """What is wrong with the instants of the active timeline.
+
+    Cost: a read per completed write and savepoint, two per pending instant.
+    """
     table = call.table
     for instant in table.timeline.completed_writes:
         with suppress(NotFoundError):  # archived meanwhile
             yield from _unreadable(instant, partial(load_commit_metadata, table.storage, instant, table.version))
+    for instant in table.timeline.instants:
+        if instant.action is Action.SAVEPOINT and instant.state is InstantState.COMPLETED:
+            alone = replace(table.timeline, instants=(instant,))
+            yield from _unreadable(instant, partial(load_savepoints, table.storage, alone))
     for instant in table.timeline.pending_writes:
         if is_clustering_plan(table.storage, table.version, instant):
             yield from _pending_plan(call, instant)

@@ -116,6 +116,13 @@ def empty_commit() -> Storage:
     return storage
 
 
+def damaged_savepoint() -> Storage:
+    storage = table()
+    open_table(storage).savepoints.create()
+    storage.put(newest_instant(storage, ".savepoint"), b"Obj\x01")
+    return storage
+
+
 def dead_writer() -> Storage:
     return TableBuilder(9, "cow").commit(rows=6).dead_writer(stage="written").build()
 
@@ -238,6 +245,7 @@ ZOO = [
     Damage(overwritten_footer, "file cannot be read"),
     Damage(missing_log, "file is missing"),
     Damage(empty_commit, "instant is damaged"),
+    Damage(damaged_savepoint, "instant is damaged"),
     Damage(dead_writer, "write is dead", is_mended=True),
     Damage(writer_without_heartbeat, "write without a heartbeat"),
     Damage(dead_compaction, "execution of a plan is dead", is_mended=True),
