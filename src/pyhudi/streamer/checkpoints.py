@@ -97,6 +97,17 @@ def last_commit(table: TableState) -> LastCommit | None:
     return None
 
 
+def checkpoint_of_commit(table: TableState, instant: str) -> Checkpoint | None:
+    """The checkpoint that a completed write of the active timeline keeps; None if it is not there, or keeps none.
+
+    Cost: as `last_commit`.
+    """
+    if not table.timeline.is_committed(instant):
+        return None
+    kept = next((kept for write, kept in _metadata(table) if write.requested_time == instant), None)
+    return None if kept is None else LastCommit(instant=instant, kept=kept).checkpoint
+
+
 def _metadata(table: TableState) -> Iterator[tuple[Instant, Mapping[str, str]]]:
     """What writes say of checkpoints, newest first.
 

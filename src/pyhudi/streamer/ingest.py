@@ -14,7 +14,14 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, WriteConflictError
 from pyhudi.storage.protocol import Storage
-from pyhudi.streamer.checkpoints import KEY_V1, Checkpoint, Resumption, last_commit, metadata_of, resumption
+from pyhudi.streamer.checkpoints import (
+    Checkpoint,
+    Resumption,
+    checkpoint_of_commit,
+    last_commit,
+    metadata_of,
+    resumption,
+)
 from pyhudi.streamer.result import IngestedBatch
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Pull, Rows, Source
@@ -69,6 +76,11 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     stored = None if table is None else load_table_schema(table)
     rows = _rows(pull, settings, None if stored is None else stored.arrow)
     if rows is None:
+        if pull is not None and pull.must_be_kept:
+            raise ConfigError(
+                "the source begins with what comes next, and a commit must keep where that is; but nothing says which"
+                " columns the new table has: give them as schema, or by a schema provider"
+            )
         return None
     reached = begin.checkpoint if pull is None else pull.reached
     write_done = _written(ingestion, rows, table, begin, reached)
@@ -136,10 +148,10 @@ def _with_checkpoint(config: WriteConfig, kept: Mapping[str, str], batch_id: str
 
 def _check_ours(storage: Storage, done: WriteResult, reached: Checkpoint) -> None:
     """Raise `WriteConflictError` if the commit of this batch is that of another streamer. Cost: one read."""
-    last = last_commit(load_table(storage))
-    if last is not None and last.instant == done.instant and last.checkpoint.text != reached.text:
+    kept = checkpoint_of_commit(load_table(storage), done.instant)
+    if kept is not None and kept.text != reached.text:
         raise WriteConflictError(
             "another streamer writes to this table, and was faster: nothing of this batch was written; run again",
             instant=done.instant,
-            checkpoint=last.kept.get(KEY_V1),
+            checkpoint=kept.text,
         )

@@ -118,6 +118,24 @@ def test_of_two_streamers_from_one_commit_one_writes(landing: Landing):
     assert ids_in(storage) == [1, 2, 3]
 
 
+def test_streamer_that_lost_says_so_even_when_the_other_has_gone_on(landing: Landing):
+    landing.put("a", [1], ms=FIRST)
+    storage = MemoryStorage()
+    ingest(ingestion(settings(landing), storage))
+    landing.put("b", [2], ms=FIRST + 1)
+    landing.put("c", [3], ms=FIRST + 2)
+    done = []
+
+    def others(operation: str, path: str) -> None:
+        if not done and operation == "open_output" and path.endswith(".parquet"):
+            done.append(path)
+            assert run_until_idle(ingestion(settings(landing, source_limit=1), storage)) == 2
+
+    with pytest.raises(WriteConflictError):
+        ingest(ingestion(settings(landing), FaultStorage(storage, before=others)))
+    assert ids_in(storage) == [1, 2, 3]
+
+
 def test_checkpoint_carried_along_by_a_plain_write_does_not_hide_a_newer_one(landing: Landing):
     """JVM Hudi does that with hoodie.write.rolling.metadata.keys."""
     landing.put("a", [1], ms=FIRST)

@@ -170,6 +170,13 @@ def test_latest_passes_over_what_is_there_and_nothing_that_comes(broker: Broker)
     assert ids_in(storage) == [10, 11]
 
 
+def test_latest_without_columns_is_refused_as_it_would_pass_messages_over(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, ids(0, 3))
+    with pytest.raises(ConfigError, match="give them as schema"):
+        ingest(ingestion(settings(broker, topic, {"auto.offset.reset": "latest"}), storage))
+
+
 def test_topic_that_is_not_there_is_an_error_of_the_source(broker: Broker):
     with pytest.raises(SourceError, match="no such topic"):
         ingest(ingestion(settings(broker, "not-there"), MemoryStorage()))

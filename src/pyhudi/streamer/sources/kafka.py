@@ -67,6 +67,7 @@ class KafkaSource:
             reached=Checkpoint(text=text, state=_state(topic_id, text)),
             read=functools.partial(self._rows, begin, end),
             items=sum(end.values()) - sum(begin.values()),
+            must_be_kept=after.text is None and self.start is StartAt.LATEST,
         )
 
     def _rows(self, begin: Offsets, end: Offsets, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:

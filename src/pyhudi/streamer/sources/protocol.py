@@ -22,11 +22,13 @@ class Pull:
         read: makes the rows; it is given the columns that they must have, None if nothing says that, and those of the
             table, whose types the values get where nothing else says them. It may be called again.
         items: how many files or messages; 0 where only the checkpoint moves.
+        must_be_kept: whether the source would be at another place without this checkpoint, and pass something over.
     """
 
     reached: Checkpoint
     read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
     items: int
+    must_be_kept: bool = False
 
 
 class Source(Protocol):
