@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import PythonException
+from tests.support.spark import temporarily
 
 from pyhudi.config.enums import Arrangement
 from pyhudi.engine.protocol import Distribution, TaskContext
@@ -25,7 +26,7 @@ from pyhudi.spark.engine import (
     limits_of_batches,
     session_parallelism,
 )
-from pyhudi.spark.settings import temporarily
+from pyhudi.spark.settings import under
 from pyhudi.spark.workers import begin_task
 
 BIG = IN_PROCESS_BYTES_MAX
@@ -210,14 +211,19 @@ def test_joining_small_batches_takes_as_many_steps_for_each_of_them_however_many
     assert steps(400) < 3 * steps(200)
 
 
-@pytest.mark.parametrize("before", [None, "123"])
-def test_settings_of_one_call_leave_the_session_as_it_was(spark: Any, before: str | None) -> None:
-    key = "spark.sql.execution.arrow.maxBytesPerBatch"
-    with temporarily(spark, {} if before is None else {key: before}):
-        found = spark.conf.get(key, None)
-        with temporarily(spark, {key: "456"}):
-            assert spark.conf.get(key) == "456"
-        assert spark.conf.get(key, None) == found
+def test_rows_under_settings_of_their_own_leave_the_session_as_it_is(spark: Any) -> None:
+    key = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(key, None)
+
+    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch({"size": [batch.num_rows]})
+
+    rows = spark.range(0, 50, 1, 1).mapInArrow(sizes, "size long")
+
+    assert [row["size"] for row in under(rows, {key: "20"}).collect()] == [20, 20, 10]
+    assert [row["size"] for row in rows.collect()] == [50]
+    assert spark.conf.get(key, None) == before
 
 
 def test_rows_as_they_are_keep_their_splits(engine: SparkEngine, cities: Any) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as sql
-from tests.support.spark import trip_options
+from tests.support.spark import temporarily, trip_options
 from tests.support.tables import plan_of as scan_plan_of
 
 import pyhudi
@@ -19,7 +19,6 @@ from pyhudi.config.enums import QueryType
 from pyhudi.spark.reads import har_views as log_archives
 from pyhudi.spark.reads import native_logs as split_reads
 from pyhudi.spark.reads.reader import scan_frame
-from pyhudi.spark.settings import temporarily
 
 TRIPS = "uuid string, city string, fare double, ts long"
 FIRST = [("a", "oslo", 1.0, 1), ("b", "oslo", 2.0, 1), ("c", "rome", 3.0, 1), ("d", "bern", 4.0, 1)]

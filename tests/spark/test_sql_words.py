@@ -51,5 +51,5 @@ def test_columns_named_end_and_case_stand_in_every_clause(kind: str, sql: Any) -
 def test_expressions_over_columns_named_by_words_are_expressions_of_spark(spark: Any) -> None:
     rng = random.Random(1)
     parser = spark._jsparkSession.sessionState().sqlParser()
-    for text in [*EXPRESSIONS, *(expression_over_words(rng, 3) for _ in range(25))]:
+    for text in [*EXPRESSIONS, *(expression_over_words(rng, 2) for _ in range(25))]:
         parser.parseExpression(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 EXPRESSIONS = [
     "case",
@@ -31,17 +30,29 @@ EXPRESSIONS = [
 
 
 def expression_over_words(rng: random.Random, depth: int) -> str:
-    """An expression of Spark's grammar, most of whose columns have the words of CASE for names."""
-    column = rng.choice(["end", "then", "t.case", "s.when", "`case`", "else", "1", "'end'", "f(case, end)"])
-    if depth == 0:
-        return column
-    inner: Callable[[], str] = lambda: expression_over_words(rng, depth - 1)  # noqa: E731 - a short name for it
-    forms: list[Callable[[], str]] = [
-        lambda: f"CASE WHEN {inner()} THEN {inner()} END",
-        lambda: f"CASE {inner()} WHEN {inner()} THEN {inner()} WHEN {inner()} THEN {inner()} ELSE {inner()} END",
-        lambda: f"{inner()} {rng.choice(['+', '-', '=', 'AND', 'OR', 'IS DISTINCT FROM', 'NOT LIKE'])} {inner()}",
-        lambda: f"{column} IS NOT NULL",
-        lambda: f"{inner()} BETWEEN {column} AND {inner()}",
-        lambda: f"NOT ({inner()})",
+    """An expression of Spark's grammar, most of whose columns have the words of `CASE` for names."""
+    left, right = _value(rng, depth), _value(rng, depth)
+    forms = [
+        left,
+        f"{left} {rng.choice(['+', '-', '=', 'AND', 'OR', 'IS DISTINCT FROM', 'NOT LIKE'])} {right}",
+        f"{left} IS NOT NULL AND {right}",
+        f"{left} BETWEEN {_column(rng)} AND {right}",
+        f"NOT {left} OR {right}",
     ]
-    return rng.choice(forms)()
+    return rng.choice(forms)
+
+
+def _column(rng: random.Random) -> str:
+    return rng.choice(["end", "then", "t.case", "s.when", "`case`", "else", "1", "'end'", "f(case, end)"])
+
+
+def _value(rng: random.Random, depth: int) -> str:
+    if depth == 0:
+        return _column(rng)
+    inner = [expression_over_words(rng, depth - 1) for _ in range(6)]
+    forms = [
+        _column(rng),
+        f"CASE WHEN {inner[0]} THEN {inner[1]} END",
+        f"CASE {inner[0]} WHEN {inner[1]} THEN {inner[2]} WHEN {inner[3]} THEN {inner[4]} ELSE {inner[5]} END",
+    ]
+    return rng.choice(forms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,6 +30,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = spark_session(master="local[2]", config={**SMALL_SESSION, "spark.sql.warehouse.dir": str(warehouse)})
     yield session
     session.stop()
+
+
+@contextmanager
+def temporarily(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session during a `with` block."""
+    before = {name: session.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            session.conf.unset(name) if value is None else session.conf.set(name, value)
 
 
 def trip_options(**more: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ from pyhudi.engine.protocol import CallbackHosts, Distribution, TaskContext
 from pyhudi.errors import HudiError, InternalError, UnsupportedFeatureError, WorkerEnvironmentError
 from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
-from pyhudi.spark.settings import is_connect, runs_here, setting, temporarily
+from pyhudi.spark.settings import is_connect, runs_here, setting, under
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
 
@@ -174,8 +174,9 @@ class SparkEngine:
             yield _outcome(context.partition, function, context, (restored(batch, schema) for batch in joined))
 
         arranged = crossing_rows(arrange(rows, distribution, parallelism=self.parallelism), schema)
-        with temporarily(self.spark, limits_of_batches(self.spark, schema)), _large_batches_named(description):
-            results: list[R] = _collect(arranged.mapInArrow(run, _OUTCOME_DDL), description)
+        outcomes = under(arranged.mapInArrow(run, _OUTCOME_DDL), limits_of_batches(self.spark, schema))
+        with _large_batches_named(description):
+            results: list[R] = _collect(outcomes, description)
         return results or [function(TaskContext(partition=0, stage=stage, attempt=0), iter(()))]
 
 

@@ -125,7 +125,7 @@ def changes_of_rows(
     rows = target.alias(name_of_target)
     rows = rows if where is None else rows.where(as_column(where))
     change = Change.DELETE if values is None else Change.UPDATE
-    fit = fitting(target.sparkSession)
+    fit = fitting(rows)
     columns = []
     for name, kind in _types(job).items():
         value = _of(name_of_target, name)
@@ -208,7 +208,7 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
         .when(adds, int(Change.INSERT))
     )
     spelled = {name.lower(): name for name in source.columns}
-    fit = fitting(source.sparkSession)
+    fit = fitting(rows)
     return (
         rows.withColumn(CHANGE, code.cast("tinyint"))
         .where(sql.col(CHANGE).isNotNull())
@@ -304,7 +304,7 @@ def _chosen(
     has_target = side in ("", plan.target)
     key = _of(plan.target, RECORD_KEY) if has_target else sql.lit(None).cast("string")
     path = _of(plan.target, PARTITION_PATH) if has_target and not is_global(job) else sql.lit(None).cast("string")
-    fit = fitting(source.sparkSession)
+    fit = fitting(rows)
     return rows.where(sql.col(_CLAUSE).isNotNull()).select(
         key.alias(RECORD_KEY),
         path.alias(PARTITION_PATH),

@@ -1,29 +1,29 @@
-"""Access to the settings of a Spark session, and settings for the time of one call."""
+"""Access to the settings of a Spark session, and rows under settings of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
-@contextmanager
-def temporarily(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session during a `with` block, and restore the old ones afterwards."""
-    before = {key: spark.conf.get(key, None) for key in settings}
-    changed = {key: value for key, value in settings.items() if before[key] != value}
-    for key, value in changed.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in changed:
-            former = before[key]
-            if former is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, former)
+def under(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    """The same rows, which Spark plans and computes under settings of their own.
+
+    They belong to a clone of the session, so no other query sees the settings. A session of Spark Connect cannot share
+    its rows with a clone: there the rows stay as they are. Cost: without settings none, else a clone of the session's
+    state in the JVM.
+    """
+    spark = rows.sparkSession
+    if not settings or is_connect(spark):
+        return rows
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame  # noqa: PLC0415 - not in a mere client
+
+    clone = spark._jsparkSession.cloneSession()
+    for name, value in settings.items():
+        clone.conf().set(name, value)
+    plan = rows._jdf.queryExecution().logical()
+    return ClassicDataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, plan), spark)
 
 
 def setting(spark: SparkSession, name: str) -> str | None:

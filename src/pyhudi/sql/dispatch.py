@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.errors import SqlStatementError, UnsupportedFeatureError
 from pyhudi.spark.settings import setting
+from pyhudi.sql.arguments import bound
 from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.statements import (
@@ -28,7 +29,8 @@ from pyhudi.sql.statements import (
     with_definitions,
 )
 from pyhudi.sql.statements.protocol import Statement, Verb
-from pyhudi.sql.text.tokens import Cursor
+from pyhudi.sql.text.tokens import Cursor, Slice
+from pyhudi.sql.variables import substituted
 
 VERBS: tuple[Verb, ...] = (
     Verb(("CALL",), call.parse),
@@ -71,7 +73,10 @@ _NAME_TABLES = frozenset(
     ]
 )
 """First words of statements that are Hudi's because of a table that they name."""
-_FIRST_WORDS = frozenset({verb.words[0] for verb in VERBS} | {_EXPLAIN})
+_TEXT, _SCRIPT = ("EXECUTE", "IMMEDIATE"), "BEGIN"
+_FIRST_WORDS = frozenset({verb.words[0] for verb in VERBS} | {_EXPLAIN, _TEXT[0], _SCRIPT})
+_BEFORE_STATEMENT = frozenset({_SCRIPT, ";", "THEN", "ELSE", "DO", "LOOP", "REPEAT"})
+"""Words of a script after which a statement may begin."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +101,28 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
 
     Raises:
         SqlStatementError: it is about a Hudi table, and not understood.
-        UnsupportedFeatureError: it is, and has a backslash that the session does not take for an escape.
+        UnsupportedFeatureError: it is, and has a backslash that the session does not take for an escape; or it stands
+            in a script.
     """
     if not may_be_ours(text):
         return None
-    cursor, names = Cursor(text), Names(spark)
+    text = substituted(spark, text)
+    cursor = Cursor(text)
+    if cursor.peek(_SCRIPT):
+        _check_script(spark, cursor)
+        return None
     is_explained = cursor.accept(_EXPLAIN)
     if is_explained:
         any(cursor.accept(mode) for mode in _EXPLAIN_MODES)
-        if cursor.accept("EXECUTE", "IMMEDIATE"):
-            return _explained_text(spark, cursor)
+    statement = _of_text(spark, cursor) if cursor.accept(*_TEXT) else _statement(spark, cursor)
+    if is_explained and statement is not None and not isinstance(statement, Explained):
+        return Explained(statement)
+    return statement
+
+
+def _statement(spark: SparkSession, cursor: Cursor) -> Statement | None:
+    """The statement whose first word comes next."""
+    names = Names(spark)
     first = cursor.position
     for verb in VERBS:
         cursor.position = first
@@ -119,8 +136,8 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
             if verb.words[0] in _NAME_TABLES and not names.has_found:
                 continue  # Spark says what is wrong with it
             raise
-        _check_escapes(spark, text)
-        return Explained(statement) if is_explained else statement
+        _check_escapes(spark, cursor.text)
+        return statement
     return None
 
 
@@ -134,11 +151,51 @@ def _check_escapes(spark: SparkSession, text: str) -> None:
         )
 
 
-def _explained_text(spark: SparkSession, cursor: Cursor) -> Statement | None:
-    """The statement in the text of `EXPLAIN EXECUTE IMMEDIATE text`, which Spark would give to the parser: to run."""
+def _of_text(spark: SparkSession, cursor: Cursor) -> Statement | None:
+    """The statement of `EXECUTE IMMEDIATE text [USING values]`, which follows. Spark computes text and values."""
+    written = cursor.until("INTO", "USING")
     try:
-        [[text]] = plain_sql(spark, f"SELECT {cursor.until('INTO', 'USING')}").collect()
+        ((text,),) = plain_sql(spark, f"SELECT {written}").collect()
+        if not isinstance(text, str) or not may_be_ours(text):
+            return None
+        found = statement_of(spark, text)
+        if found is None or not cursor.accept("USING"):
+            return found if cursor.is_at_end else None
+        (values,) = plain_sql(spark, f"SELECT {_values_given(cursor)}").collect()
     except PySparkException:  # Spark says what is wrong with it
         return None
-    statement = statement_of(spark, text) if isinstance(text, str) else None
-    return statement if statement is None or isinstance(statement, Explained) else Explained(statement)
+    by_place = any(token.kind == "PLACEHOLDER" for token in Cursor(text).tokens)
+    return statement_of(spark, bound(text, list(values) if by_place else values.asDict()))
+
+
+def _values_given(cursor: Cursor) -> Slice:
+    """Take the values of USING, which may stand in parentheses together."""
+    start = cursor.position
+    if cursor.peek("("):
+        inner = cursor.parenthesised()
+        if cursor.is_at_end:
+            return inner.until()
+    cursor.position = start
+    return cursor.until()
+
+
+def _check_script(spark: SparkSession, cursor: Cursor) -> None:
+    """Refuse a script of Spark that has a statement of ours: Spark parses and runs its statements itself.
+
+    Raises:
+        UnsupportedFeatureError: it has one.
+    """
+    while (token := cursor.token) is not None:
+        cursor.skip()
+        if not (any(map(token.is_word, _BEFORE_STATEMENT)) and may_be_ours(cursor.text[cursor.place :])):
+            continue
+        start = cursor.position
+        written = cursor.until()
+        inner = Cursor(cursor.text, cursor.tokens[start : cursor.position], end=written.start + len(written.text))
+        cursor.position = start
+        if not inner.is_at_end and not inner.peek(_TEXT[0]) and _statement(spark, inner) is not None:
+            raise UnsupportedFeatureError(
+                "a statement on a Hudi table cannot stand in a script (BEGIN … END), whose statements Spark runs "
+                "itself: run them one by one",
+                statement=written.text,
+            )

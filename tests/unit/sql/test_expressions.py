@@ -32,7 +32,7 @@ def test_expression_ends_where_spark_ends_it(text: str) -> None:
 def test_nested_cases_over_columns_named_by_their_words_end_where_they_end(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(25):
-        text = expression_over_words(rng, 3)
+        text = expression_over_words(rng, 2)
         for tail, stops in TAILS:
             assert str(expression(Cursor(text + tail), *stops)) == text
 
@@ -53,6 +53,12 @@ def test_assignments_are_cut_where_their_values_end() -> None:
 def test_missing_operand_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(SqlStatementError, match="an expression is expected"):
         expression(Cursor(text))
+
+
+def test_case_without_an_end_is_refused_with_its_place() -> None:
+    with pytest.raises(SqlStatementError, match="this CASE has no END") as caught:
+        expression(Cursor("id = case when a then true"), "WHERE")
+    assert caught.value.context["column"] == 6
 
 
 def test_texts_of_many_cases_without_an_end_are_understood_at_once() -> None:

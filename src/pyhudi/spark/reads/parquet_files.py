@@ -6,8 +6,10 @@ Elsewhere, through Spark Connect for example, it gets a list of paths, and each 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -21,13 +23,16 @@ from pyhudi.read.skipping.file_bounds import FilePruner, FooterRanges
 from pyhudi.read.slices import gone_meanwhile
 from pyhudi.spark.reads.file_index import IndexedFiles, indexed_rows, is_possible
 from pyhudi.spark.reads.jvm_objects import FileToRead
-from pyhudi.spark.settings import is_connect, temporarily
+from pyhudi.spark.settings import is_connect
 from pyhudi.spark.types import spark_schema
 
-DISCOVERY_TASKS_MAX = 16
-"""The number of tasks in which Spark looks up the files. Spark's default is one task per file, up to 10,000."""
-
+_DISCOVERY_TASKS_MAX = 16
+"""The number of tasks in which Spark looks up files. Spark's default is one task per file, up to 10,000."""
 _DISCOVERY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_FILES_OF_DRIVER = 32
+"""So many files Spark looks up in its driver, without tasks."""
+_few_tasks_lock = Lock()
+
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """Missing and damaged files are errors, even if the session ignores them: otherwise rows would silently be missing."""
 
@@ -94,6 +99,25 @@ def rows_of_files(
     return indexed_rows(spark, index, options)
 
 
+@contextmanager
+def _few_tasks(spark: SparkSession, files: int) -> Iterator[None]:
+    """Let a session of Spark Connect look up many files in few tasks: 10,000 files then take 2 s instead of 30 s.
+
+    One thread at a time, so that the session has its own number of tasks again whatever the order. No other result
+    depends on it.
+    """
+    if files <= _FILES_OF_DRIVER:
+        yield
+        return
+    with _few_tasks_lock:
+        before = spark.conf.get(_DISCOVERY_TASKS)
+        spark.conf.set(_DISCOVERY_TASKS, str(_DISCOVERY_TASKS_MAX))
+        try:
+            yield
+        finally:
+            spark.conf.set(_DISCOVERY_TASKS, before)
+
+
 def parquet_rows(
     spark: SparkSession, schema: pa.Schema, paths: Sequence[str], options: Mapping[str, str] | None = None
 ) -> DataFrame:
@@ -108,14 +132,13 @@ def parquet_rows(
     # No discovery of partitions: a folder `city=x` must neither add a column nor replace a column of the file.
     # Without `__globPaths__` Spark would take brackets and stars in a folder's name for a pattern.
     options = {**(options or {}), **_STRICT, "recursiveFileLookup": "true", "__globPaths__": "false"}
-    # Planning a table of 10,000 files then takes 2 s instead of 30 s.
-    with temporarily(spark, {_DISCOVERY_TASKS: str(DISCOVERY_TASKS_MAX)}):
-        try:
-            rows = spark.read.schema(spark_schema(schema)).options(**options).parquet(*paths)
-            if is_connect(spark):
+    try:
+        rows = spark.read.schema(spark_schema(schema)).options(**options).parquet(*paths)
+        if is_connect(spark):
+            with _few_tasks(spark, len(paths)):
                 rows.schema  # noqa: B018 - Connect looks files up when it first analyses the plan, and keeps the result
-        except AnalysisException as error:
-            if "PATH_NOT_FOUND" in str(error):
-                raise gone_meanwhile((error.getMessageParameters() or {}).get("path")) from error
-            raise
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            raise gone_meanwhile((error.getMessageParameters() or {}).get("path")) from error
+        raise
     return rows

@@ -52,9 +52,10 @@ def _one_row(
 ) -> pa.RecordBatch:
     if not values:
         return pa.RecordBatch.from_pylist([{}], pa.schema([]))
-    fit = fitting(spark)
+    row = spark.range(1)
+    fit = fitting(row)
     columns = [fit(sql.expr(str(value)), types[name], name).alias(name) for name, value in values.items()]
-    found = spark.range(1).select(*columns).toArrow()
+    found = row.select(*columns).toArrow()
     wanted = pa.schema([schema.field(name) for name in found.column_names])
     batch: pa.RecordBatch = found.cast(wanted).to_batches()[0]
     return batch

@@ -19,6 +19,7 @@ from pyhudi.sql.catalog.table_properties import hudi_options
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.statements.alter_columns import parse_columns
 from pyhudi.sql.statements.protocol import Statement, no_rows
+from pyhudi.sql.statements.target import target_table
 from pyhudi.sql.text.clauses import partition_values, properties, property_name
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
 from pyhudi.sql.text.tokens import Cursor, Name
@@ -145,7 +146,7 @@ class Nothing:
 def parse(cursor: Cursor, names: Names) -> Statement:
     """`ALTER TABLE name …`."""
     cursor.expect("ALTER", "TABLE")
-    table = names.table(cursor.name())
+    table = target_table(cursor, names)
     if table.entry is None and not cursor.peek("DROP"):
         cursor.fail("a table that is named by its path has no entry in the catalog: only DROP PARTITION is possible")
     word = cursor.one_of("ADD", "DROP", "RENAME", "SET", "UNSET", "RECOVER", "ALTER", "CHANGE", "REPLACE")

@@ -14,10 +14,9 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.spark.fitted_values import Fit, cast_as_said, fitting
-from pyhudi.spark.settings import is_connect, setting, temporarily
+from pyhudi.spark.fitted_values import POLICY, Fit, fitting
+from pyhudi.spark.settings import setting
 
-_POLICY = "spark.sql.storeAssignmentPolicy"
 _TIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
 _SIMPLE = (
     spark_types.NumericType,
@@ -34,17 +33,11 @@ def assigned(rows: DataFrame, columns: Mapping[str, Column], schema: StructType)
     Raises:
         SchemaMismatchError: a value has a type that does not fit its column.
     """
-    spark = rows.sparkSession
     found = rows.select(*(column.alias(name) for name, column in columns.items()))
     given = {field.name: field.dataType for field in found.schema.fields}
-    check_types(spark, given, schema)
-    # Spark Connect analyses the casts again when they run, under what the session says then.
-    fit = fitting(spark) if is_connect(spark) else cast_as_said
-    chosen = [_fitted(field, given.get(field.name), columns, fit) for field in schema.fields]
-    with temporarily(spark, {"spark.sql.ansi.enabled": str(_checks_values(spark)).lower()}):
-        result = rows.select(*chosen)
-        result.schema  # noqa: B018 - analyses the casts under this setting
-    return result
+    check_types(rows.sparkSession, given, schema)
+    fit = fitting(rows)
+    return rows.select(*(_fitted(field, given.get(field.name), columns, fit) for field in schema.fields))
 
 
 def _fitted(field: StructField, given: DataType | None, columns: Mapping[str, Column], fit: Fit) -> Column:
@@ -56,7 +49,7 @@ def _fitted(field: StructField, given: DataType | None, columns: Mapping[str, Co
 
 def _checks_values(spark: SparkSession) -> bool:
     """Whether a value that is too large for its column is an error."""
-    return (setting(spark, _POLICY) or "ANSI").upper() != "LEGACY"
+    return (setting(spark, POLICY) or "ANSI").upper() != "LEGACY"
 
 
 def check_types(spark: SparkSession, given: Mapping[str, DataType], schema: StructType) -> None:

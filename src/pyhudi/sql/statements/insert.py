@@ -23,6 +23,7 @@ from pyhudi.sql.statements.assignment import assigned, by_name_or_place, by_plac
 from pyhudi.sql.statements.new_values import with_nulls
 from pyhudi.sql.statements.overwrites import insertion_into, insertion_overwrite
 from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.statements.target import target_table
 from pyhudi.sql.text.clauses import column_names, partition_spec
 from pyhudi.sql.text.tokens import Cursor, Slice
 
@@ -101,7 +102,7 @@ def _ready(table: HudiTable, rows: DataFrame, clauses: Clauses) -> DataFrame:
     rows, schema = rows.drop(*META_COLUMNS), _schema(table)
     named = [(own_name(schema, name, "the partition column"), value) for name, value in clauses.partition]
     _check_partition([name for name, _ in named], tuple(table.handle.state.config.partition_fields or ()))
-    fit, kinds = fitting(rows.sparkSession), {field.name: field.dataType for field in schema.fields}
+    fit, kinds = fitting(rows), {field.name: field.dataType for field in schema.fields}
     # As in Spark, the text of a value fits any type that can be read from it.
     static = {name: fit(sql.expr(str(value)), kinds[name], name) for name, value in named if value is not None}
     columns = tuple(rows.columns) if clauses.by_name else clauses.columns
@@ -136,7 +137,7 @@ def parse(cursor: Cursor, names: Names, before: Slice | None = None) -> Insert:
     if cursor.peek("DIRECTORY") or cursor.peek("LOCAL", "DIRECTORY"):
         raise NotHudi
     cursor.accept("TABLE")
-    table = names.table(cursor.name())
+    table = target_table(cursor, names)
     partition = partition_spec(cursor) if cursor.accept("PARTITION") else ()
     if cursor.peek("IF"):
         cursor.fail("IF NOT EXISTS is not supported for a partition of a Hudi table")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.text.expressions import expression
 from pyhudi.sql.text.tokens import Cursor, Name
@@ -24,7 +24,7 @@ def target_table(cursor: Cursor, names: Names) -> NamedTable:
     inner.end()
     ((text,),) = plain_sql(names.spark, f"SELECT {written}").collect()
     if not isinstance(text, str):
-        cursor.fail("IDENTIFIER takes a text that is a name", at=start)
+        raise NotHudi  # Spark says what is wrong with it
     named = Cursor(text)
     parts = named.name().parts
     named.end()

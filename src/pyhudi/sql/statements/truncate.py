@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.catalog.partitions import Spec, drop_partitions
 from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.statements.target import target_table
 from pyhudi.sql.text.clauses import partition_values
 from pyhudi.sql.text.tokens import Cursor
 
@@ -33,7 +34,7 @@ class Truncate:
 def parse(cursor: Cursor, names: Names) -> Truncate:
     """`TRUNCATE TABLE name [PARTITION (a = 1, …)]`."""
     cursor.expect("TRUNCATE", "TABLE")
-    table = names.table(cursor.name())
+    table = target_table(cursor, names)
     partition = partition_values(cursor) if cursor.accept("PARTITION") else ()
     cursor.end()
     return Truncate(table, partition)

@@ -51,13 +51,13 @@ def take_type(cursor: Cursor) -> None:
 
 def _take(cursor: Cursor, stops: Collection[str]) -> bool:
     """Take an expression; False where an operand is missing."""
-    while _take_operand(cursor):
+    while _take_operand(cursor, stops):
         if not _take_operator(cursor, stops):
             return True
     return False
 
 
-def _take_operand(cursor: Cursor) -> bool:
+def _take_operand(cursor: Cursor, stops: Collection[str]) -> bool:
     is_part = cursor.position > 0 and cursor.tokens[cursor.position - 1].is_word(".")
     while not is_part and any(cursor.accept(sign) for sign in _PREFIXES):
         pass
@@ -66,7 +66,7 @@ def _take_operand(cursor: Cursor) -> bool:
         return False
     cursor.skip()
     if token.is_word("CASE") and not is_part:
-        _take_case(cursor)
+        _take_case(cursor, stops, token.start)
     return True
 
 
@@ -93,14 +93,17 @@ def _take_signs(cursor: Cursor) -> None:
         cursor.position += 1
 
 
-def _take_case(cursor: Cursor) -> None:
+def _take_case(cursor: Cursor, stops: Collection[str], place: int) -> None:
     """Take what follows `CASE` up to its `END`; nothing where `CASE` is the name of a column."""
     start = cursor.position
     if _take_branches(cursor):
         return
     cursor.position = start
-    if not (_take(cursor, ("WHEN",)) and _take_branches(cursor)):
-        cursor.position = start
+    if _take(cursor, ("WHEN",)) and _take_branches(cursor):
+        return
+    cursor.position = start
+    if cursor.peek("WHEN") and "WHEN" not in stops:
+        cursor.fail("this CASE has no END", at=place)
 
 
 def _take_branches(cursor: Cursor) -> bool:
