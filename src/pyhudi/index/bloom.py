@@ -129,9 +129,15 @@ def _known_filters(storage: Storage, task: ProbeTask) -> dict[int, dict[str, str
     """By the number of the slice what its footer says of the filter, as far as the metadata table knows it."""
     if task.filters is None or task.tagging.key_patterns:
         return {}
-    slices = [one for one in task.tagging.slices if one.files.base is not None and not one.files.logs]
-    found = task.filters.find(storage, [one.files.base for one in slices if one.files.base is not None])
-    return {one.number: found[one.files.base] for one in slices if one.files.base in found}
+    slices = [
+        file_slice
+        for file_slice in task.tagging.slices
+        if file_slice.files.base is not None and not file_slice.files.logs
+    ]
+    found = task.filters.find(
+        storage, [file_slice.files.base for file_slice in slices if file_slice.files.base is not None]
+    )
+    return {file_slice.number: found[file_slice.files.base] for file_slice in slices if file_slice.files.base in found}
 
 
 def _check_ends(footer: dict[str, str], patterns: tuple[str, ...]) -> None:

@@ -136,4 +136,4 @@ def matching(statistics: FileStatistics, wanted: Iterable[str]) -> Iterator[Colu
     """The columns with these names, or at or below these paths, in the order of the file."""
     names = tuple(wanted)
     prefixes = tuple(f"{name}." for name in names)
-    return (one for one in statistics.columns if one.column in names or one.column.startswith(prefixes))
+    return (column for column in statistics.columns if column.column in names or column.column.startswith(prefixes))

@@ -44,7 +44,9 @@ def settle_metadata_table(
         return table.reload()
     if has_metadata_table(table):
         table = with_kept_partitions(table, check_held)
-    asked = [one for one in indexes if one.name not in table.config.metadata_partitions and can_be_built(one, table)]
+    asked = [
+        index for index in indexes if index.name not in table.config.metadata_partitions and can_be_built(index, table)
+    ]
     if (wanted or asked) and FILES not in table.config.metadata_partitions:
         asked.insert(0, maintained_partition(FILES, table))
     if not asked:

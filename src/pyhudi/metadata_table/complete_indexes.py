@@ -84,4 +84,4 @@ def note_before_archiving(table: TableState) -> None:
 
 
 def _noted(definitions: Iterable[IndexDefinition]) -> list[str]:
-    return [one.name for one in definitions if COMPLETE_UPTO_KEY in one.options]
+    return [definition.name for definition in definitions if COMPLETE_UPTO_KEY in definition.options]

@@ -182,7 +182,9 @@ def _write(partition: MetadataPartition, source: Source, target: GroupTarget) ->
 def next_initial_time(timeline: Timeline) -> InstantTime:
     """The time of the next partition that is built: small numbers of 17 digits, below all times of the clock."""
     first = _FIRST_TIME[timeline.version.has_completion_times]
-    taken = [int(one.requested_time) for one in timeline.instants if one.requested_time.startswith("0" * 10)]
+    taken = [
+        int(instant.requested_time) for instant in timeline.instants if instant.requested_time.startswith("0" * 10)
+    ]
     return InstantTime(f"{max([first - 1, *taken]) + 1:017d}")
 
 

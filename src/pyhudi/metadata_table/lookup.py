@@ -80,8 +80,8 @@ def all_records(state: MetadataState, partition: str, payload: str) -> Iterator[
 
     Cost: `MetadataState.slices`, and all files of the newest slices; memory for one file group.
     """
-    for one in state.slices(partition):
-        yield read_group(state, one, payload)
+    for file_slice in state.slices(partition):
+        yield read_group(state, file_slice, payload)
 
 
 def records_with_keys(
@@ -113,7 +113,7 @@ def records_with_prefixes(state: MetadataState, partition: str, payload: str, pr
     Cost: in every file group its logs, and index and wanted blocks of its base file.
     """
     wanted = Wanted(prefixes=tuple(prefix.encode() for prefix in prefixes))
-    found = [read_group(state, one, payload, wanted) for one in state.slices(partition)]
+    found = [read_group(state, file_slice, payload, wanted) for file_slice in state.slices(partition)]
     return pa.concat_tables(found) if found else _none(payload)
 
 

@@ -33,7 +33,7 @@ def check_nothing_missing(
 
     Cost: a read for each commit since the oldest of the base files, several at once, and once per process.
     """
-    groups = {one.file_id: one for one in slices}
+    groups = {file_slice.file_id: file_slice for file_slice in slices}
     if not inner.version.has_completion_times:
         _check_by_names(storage, inner, valid, partition, groups)
         return
@@ -72,7 +72,9 @@ def _check_by_names(
     begins = {file_id: one.base_instant or instant_in_name(one.logs[0]) for file_id, one in groups.items()}
     first = min(begins.values())
     oldest = "" if _is_first(first) else first
-    counting = (one for one in inner.completed_writes if one.requested_time in valid and one.requested_time >= oldest)
+    counting = (
+        write for write in inner.completed_writes if write.requested_time in valid and write.requested_time >= oldest
+    )
     writes = load_written_files(storage, inner.version, counting)
     numbers_are_whole = any(_is_first(one.requested_time) and FILES in files.written for one, files in writes.items())
     for files in writes.values():

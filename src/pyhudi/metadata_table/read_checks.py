@@ -49,16 +49,16 @@ def is_ahead(state: MetadataState) -> str | None:
     A later write may have moved records, or made bounds of partitions tighter; so may one that is being committed.
     Cost: none.
     """
-    known = {one.requested_time for one in state.table.timeline.instants}
+    known = {instant.requested_time for instant in state.table.timeline.instants}
     since = max(known, default="")
     later = (
-        one.requested_time
-        for one in state.timeline.completed_writes
-        if one.action is Action.DELTA_COMMIT and len(one.requested_time) == _TIME_DIGITS
+        write.requested_time
+        for write in state.timeline.completed_writes
+        if write.action is Action.DELTA_COMMIT and len(write.requested_time) == _TIME_DIGITS
     )
     # A write that was pending then may have been completed since, and be in a base file of the metadata table.
     pending = known - {
-        one.requested_time for one in state.table.timeline.instants if one.state is InstantState.COMPLETED
+        instant.requested_time for instant in state.table.timeline.instants if instant.state is InstantState.COMPLETED
     }
     is_later = any((time > since or time in pending) and time not in state.log_compactions for time in later)
     return "something was committed after the table was opened" if is_later else None
@@ -108,23 +108,25 @@ def _unknown_writes(state: MetadataState) -> tuple[str, ...]:
 
     A restore of JVM Hudi has some of its own, which say what the table has then.
     """
-    suspects = _not_on(state, frozenset(one.requested_time for one in state.table.timeline.instants))
+    suspects = _not_on(state, frozenset(instant.requested_time for instant in state.table.timeline.instants))
     if not suspects:
         return ()
     # The table's timeline was loaded first: what began since is no contradiction.
     now = load_timeline(state.storage, state.table.version)
-    return _not_on(state, frozenset(one.requested_time for one in now.instants))
+    return _not_on(state, frozenset(instant.requested_time for instant in now.instants))
 
 
 def _ends_of_restores(state: MetadataState) -> Iterator[str]:
     """Until when restores of the table wrote to the metadata table, under times of their own."""
     timeline = state.table.timeline
-    for one in timeline.instants:
-        if one.action is Action.RESTORE and one.state is InstantState.COMPLETED:
+    for instant in timeline.instants:
+        if instant.action is Action.RESTORE and instant.state is InstantState.COMPLETED:
             later = (
-                write.requested_time for write in timeline.completed_writes if write.requested_time > one.requested_time
+                write.requested_time
+                for write in timeline.completed_writes
+                if write.requested_time > instant.requested_time
             )
-            yield one.completion_time or min(later, default=timeline.latest_time)
+            yield instant.completion_time or min(later, default=timeline.latest_time)
 
 
 def _not_on(state: MetadataState, known: frozenset[str]) -> tuple[str, ...]:
@@ -132,14 +134,14 @@ def _not_on(state: MetadataState, known: frozenset[str]) -> tuple[str, ...]:
     first = max([state.table.timeline.first_time or "", *_ends_of_restores(state)])
     last = max(known, default="")
     return tuple(
-        one.requested_time
-        for one in state.timeline.instants
-        if one.state is InstantState.COMPLETED
-        and one.action is Action.DELTA_COMMIT
-        and first < one.requested_time < last
-        and one.requested_time not in known
-        and one.requested_time not in state.log_compactions
+        instant.requested_time
+        for instant in state.timeline.instants
+        if instant.state is InstantState.COMPLETED
+        and instant.action is Action.DELTA_COMMIT
+        and first < instant.requested_time < last
+        and instant.requested_time not in known
+        and instant.requested_time not in state.log_compactions
         # Actions of its own have longer times in version 6.
-        and len(one.requested_time) == _TIME_DIGITS
-        and not one.requested_time.startswith(INITIAL_PREFIX)
+        and len(instant.requested_time) == _TIME_DIGITS
+        and not instant.requested_time.startswith(INITIAL_PREFIX)
     )

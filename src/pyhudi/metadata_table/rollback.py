@@ -49,7 +49,11 @@ def drop_what_stays(table: TableState, write: Instant, undone_by: str, check_hel
         return table
     stays = partitions_with(table, write)
     change = Change(instant_time=undone_by, undoes=write.requested_time)
-    lost = {one.name for one in kept_partitions(table) if one.name in stays and not one.follows(change)}
+    lost = {
+        partition.name
+        for partition in kept_partitions(table)
+        if partition.name in stays and not partition.follows(change)
+    }
     lost |= _over_columns_of(table, write)
     if not lost:
         return table
@@ -67,7 +71,7 @@ def _over_columns_of(table: TableState, write: Instant) -> frozenset[str]:
     definitions = {name: one for name, one in indexed_columns(table).items() if name in present}
     if not definitions:
         return frozenset()
-    others = tuple(one for one in table.timeline.instants if one.requested_time != write.requested_time)
+    others = tuple(instant for instant in table.timeline.instants if instant.requested_time != write.requested_time)
     former = load_table_schema(table.with_timeline(replace(table.timeline, instants=others)))
     schema = load_table_schema(table)
     before, now = (pa.schema([]) if one is None else one.arrow for one in (former, schema))

@@ -49,20 +49,24 @@ class MetadataState:
     def valid(self) -> frozenset[str]:
         """The times of its delta commits and compactions that count, of those on its active timeline."""
         pending = {
-            one.requested_time for one in self.table.timeline.instants if one.state is not InstantState.COMPLETED
+            instant.requested_time
+            for instant in self.table.timeline.instants
+            if instant.state is not InstantState.COMPLETED
         }
         return self.timeline.completed_times - pending
 
     @cached_property
     def log_times(self) -> dict[str, str]:
         """When its delta commits became visible, by requested time."""
-        writes = (one for one in self.timeline.completed_writes if one.action is Action.DELTA_COMMIT)
-        return {one.requested_time: position_of(one) for one in writes}
+        writes = (write for write in self.timeline.completed_writes if write.action is Action.DELTA_COMMIT)
+        return {write.requested_time: position_of(write) for write in writes}
 
     @cached_property
     def compactions(self) -> frozenset[str]:
         """The times of its completed compactions. A write of the table may have taken the same time."""
-        return frozenset(one.requested_time for one in self.timeline.completed_writes if one.action is Action.COMMIT)
+        return frozenset(
+            write.requested_time for write in self.timeline.completed_writes if write.action is Action.COMMIT
+        )
 
     def counts(self, instant_time: str) -> bool:
         """Whether what was written under this time counts."""
@@ -70,7 +74,7 @@ class MetadataState:
 
     def counts_base(self, instant_time: str) -> bool:
         """Whether base files of this time count: a compaction may have taken the time of a write of the table."""
-        planned = {one.requested_time for one in self.timeline.pending_compactions}
+        planned = {compaction.requested_time for compaction in self.timeline.pending_compactions}
         return instant_time in self.compactions or (instant_time not in planned and self.counts(instant_time))
 
     def slices(self, partition: str) -> tuple[GroupSlice, ...]:

@@ -43,7 +43,11 @@ def withdraw_log_compactions(table: TableState) -> int:
     each of them that of `undo_delta_commit`.
     """
     inner = load_timeline(table.storage, inner_version(table.version))
-    pending = [one.requested_time for one in inner.pending_compactions if one.action is Action.LOG_COMPACTION]
+    pending = [
+        compaction.requested_time
+        for compaction in inner.pending_compactions
+        if compaction.action is Action.LOG_COMPACTION
+    ]
     for time in pending:
         _undo_all_files(table, time, time)
         _delete_instant(table, time, _PENDING, Action.LOG_COMPACTION)
@@ -89,14 +93,16 @@ def is_merged(table: TableState, instant_time: str) -> bool:
     state = load_metadata_state(table)
     inner = state.timeline
     merging = state.compactions | (state.log_compactions & inner.completed_times)
-    writes = (one for one in inner.completed_writes if one.action is not Action.COMMIT)
-    mine = next((one for one in writes if one.requested_time == instant_time), None)
+    writes = (write for write in inner.completed_writes if write.action is not Action.COMMIT)
+    mine = next((write for write in writes if write.requested_time == instant_time), None)
     if mine is not None:
         return position_of(mine) < max(merging, default="")
     if not table.version.has_completion_times:
         return True  # nothing says when the metadata table was built; to take out what is not there does no harm
-    built = [position_of(one) for one in inner.completed_writes if one.requested_time.startswith(INITIAL_PREFIX)]
-    own = [one.requested_time for one in inner.instants if not one.requested_time.startswith(INITIAL_PREFIX)]
+    built = [position_of(write) for write in inner.completed_writes if write.requested_time.startswith(INITIAL_PREFIX)]
+    own = [
+        instant.requested_time for instant in inner.instants if not instant.requested_time.startswith(INITIAL_PREFIX)
+    ]
     return instant_time < max([*own[:1], min(built, default="")])
 
 

@@ -66,7 +66,10 @@ def apply_change(
         return ""
     storage, version = table.storage, inner_version(table.version)
     timeline = load_timeline(storage, version)
-    if any((one.requested_time, one.action) == (change.instant_time, Action.DELTA_COMMIT) for one in timeline.instants):
+    if any(
+        (instant.requested_time, instant.action) == (change.instant_time, Action.DELTA_COMMIT)
+        for instant in timeline.instants
+    ):
         undo_delta_commit(table, change.instant_time, change.instant_time)
         ahead = NOTHING_AHEAD
     source = Source(table, environment, engine)

@@ -21,7 +21,7 @@ def distrust(table: TableState) -> str | None:
     if FILES not in table.config.metadata_partitions:
         return "its building was not finished"
     inner = load_timeline(table.storage, inner_version(table.version))
-    completed = {one.requested_time for one in inner.instants if one.state is InstantState.COMPLETED}
+    completed = {instant.requested_time for instant in inner.instants if instant.state is InstantState.COMPLETED}
     if not completed:
         return "it has no completed commit"
     missed = missing_writes(table.timeline, inner)
@@ -32,8 +32,8 @@ def distrust(table: TableState) -> str | None:
 
 def missing_writes(timeline: Timeline, inner: Timeline) -> tuple[str, ...]:
     """Completed writes that the metadata table should have and has not. Pure."""
-    known = {one.requested_time for one in inner.instants if one.state is InstantState.COMPLETED}
-    built = [one for one in inner.instants if one.requested_time.startswith(INITIAL_PREFIX)]
+    known = {instant.requested_time for instant in inner.instants if instant.state is InstantState.COMPLETED}
+    built = [instant for instant in inner.instants if instant.requested_time.startswith(INITIAL_PREFIX)]
     first = min((time for time in known if not time.startswith(INITIAL_PREFIX)), default=None)
     since = min((position_of(one) for one in built if one.completion_time is not None), default=None)
     return tuple(

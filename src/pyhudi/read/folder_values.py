@@ -22,7 +22,7 @@ def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, 
     """
     if not slices or len({name.lower() for name in plan.schema.names}) < len(plan.schema.names):
         return {}
-    texts_of_slices = [dict(one.partition_values) for one in slices]
+    texts_of_slices = [dict(file_slice.partition_values) for file_slice in slices]
     found: dict[str, tuple[Value, ...]] = {}
     for name in dict.fromkeys([*plan.path_columns, *plan.folder_columns]):
         kind = plan.schema.field(name).type

@@ -164,7 +164,7 @@ def plan_of_file_groups(
 
 def moment_of(timeline: Timeline) -> str:
     """A text that differs between the newest states of a table: the completed writes. Pure."""
-    writes = "\n".join(f"{one.requested_time} {position_of(one)}" for one in timeline.completed_writes)
+    writes = "\n".join(f"{write.requested_time} {position_of(write)}" for write in timeline.completed_writes)
     return hashlib.sha256(writes.encode()).hexdigest()
 
 
@@ -317,8 +317,11 @@ def plan_slices(
     for one in slices:
         by_partition.setdefault(one.partition_path, []).append(one)
     plan = _plan(table, config, mergers, {path: tuple(group) for path, group in by_partition.items()}, blocks)
-    found = {path: iter([one for one in plan.slices if one.partition_path == path]) for path in by_partition}
-    return plan, [next(found[one.partition_path]) for one in slices]
+    found = {
+        path: iter([file_slice for file_slice in plan.slices if file_slice.partition_path == path])
+        for path in by_partition
+    }
+    return plan, [next(found[file_slice.partition_path]) for file_slice in slices]
 
 
 def _plan_full_scan(

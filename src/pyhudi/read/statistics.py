@@ -61,7 +61,9 @@ def collect_statistics(
     for name in wanted:
         if name not in known and not name.startswith(tuple(f"{top}." for top in known)):
             raise ConfigError("the table has no such column", unknown=name, columns=known)
-    files = [one.base for _, slices in sorted(latest.items()) for one in slices if one.base is not None]
+    files = [
+        file_slice.base for _, slices in sorted(latest.items()) for file_slice in slices if file_slice.base is not None
+    ]
     tasks = [
         StatisticsTask(table.storage.spec, tuple(files[start : start + _FILES_PER_TASK]), wanted)
         for start in range(0, len(files), _FILES_PER_TASK)

@@ -73,9 +73,9 @@ def stored_columns(storage: Storage, slices: Iterable[ScanSlice], schema: pa.Sch
     keeps them.
     """
     groups: dict[StoredNames | None, list[ScanSlice]] = defaultdict(list)
-    for one in slices:
-        if one.files.base is not None:
-            groups[one.files.names_in_base].append(one)
+    for file_slice in slices:
+        if file_slice.files.base is not None:
+            groups[file_slice.files.names_in_base].append(file_slice)
     found: dict[ScanSlice, StoredColumns] = {}
     for names, group in groups.items():
         found |= _of_group(storage, group, names, schema)

@@ -155,7 +155,7 @@ def newest_position(table: TableState) -> str | None:
     positions = [position_of(instant) for instant in timeline.completed_writes]
     if not table.version.has_completion_times and timeline.pending_writes:
         clusterings = instants_of_clusterings(table.storage, timeline)
-        running = (one.requested_time for one in timeline.pending_writes if one.requested_time not in clusterings)
+        running = (write.requested_time for write in timeline.pending_writes if write.requested_time not in clusterings)
         first = min(running, default=None)
         positions = [position for position in positions if first is None or position < first]
     return max(positions, default=None)
@@ -224,7 +224,11 @@ def plan_batch(table: TableState, config: ReadConfig, start: StreamOffset, end: 
         return plan
     slices = sorted(plan.slices, key=_group_of)
     after, last = start.after or "", end.after if end.until is not None else None
-    kept = (one for one in slices if after < _group_of(one) and (last is None or _group_of(one) <= last))
+    kept = (
+        file_slice
+        for file_slice in slices
+        if after < _group_of(file_slice) and (last is None or _group_of(file_slice) <= last)
+    )
     return replace(plan, slices=tuple(kept))
 
 
@@ -232,7 +236,7 @@ def _may_be_clustered(table: TableState, until: str) -> bool:
     """Whether a pending clustering is going to have a position before the end of a range."""
     if table.version.has_completion_times or not table.timeline.pending_writes:
         return False
-    return any(one <= until for one in instants_of_clusterings(table.storage, table.timeline))
+    return any(clustering <= until for clustering in instants_of_clusterings(table.storage, table.timeline))
 
 
 def _nothing_changed(table: TableState, begin: str, target: str) -> bool:

@@ -60,7 +60,7 @@ def remembering_definitions(table: TableState) -> TableState:
 def put_index_definitions(table: TableState, definitions: Iterable[IndexDefinition]) -> None:
     """Replace all definitions, under the table lock. Cost: one put; for the first ones an update of the properties."""
     path = table.config.values.get(DEFINITIONS_KEY)
-    put = {one.name: one for one in definitions}
+    put = {definition.name: definition for definition in definitions}
     table.storage.put(path or DEFINITIONS_PATH, format_index_definitions(put.values()))
     if table.index_definitions is not None:
         table.index_definitions.clear()

@@ -105,7 +105,7 @@ class _History:
 
     @classmethod
     def of(cls, transactions: tuple[Transaction, ...]) -> _History:
-        by_name = {one.name: one for one in transactions}
+        by_name = {transaction.name: transaction for transaction in transactions}
         if len(by_name) < len(transactions):
             raise InvalidRequestError("two transactions of the history have one name: give each its own")
         writer_of: dict[tuple[str, str], str] = {}

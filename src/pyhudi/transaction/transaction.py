@@ -449,7 +449,7 @@ def _correct_metadata_table(transaction: Transaction) -> None:
         return
     with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
         now = transaction.base.reload()
-        found = next((one for one in now.timeline.instants if one.requested_time == own), None)
+        found = next((instant for instant in now.timeline.instants if instant.requested_time == own), None)
         if found is None:
             undo_delta_commit(now, own, own)
         elif found.state is InstantState.COMPLETED:

@@ -53,7 +53,7 @@ def _dropped(job: WriteJob, choose: Choice) -> WriteResult:
 def _groups(table: TableState) -> dict[str, tuple[str, ...]]:
     """The file groups of the partitions that have rows, by partition path."""
     latest = load_view(table.storage, table.timeline).latest
-    return {path: tuple(one.file_id for one in slices) for path, slices in sorted(latest.items())}
+    return {path: tuple(file_slice.file_id for file_slice in slices) for path, slices in sorted(latest.items())}
 
 
 def _no_match(given: Sequence[str], paths: Collection[str]) -> InvalidRequestError:

@@ -74,7 +74,9 @@ def encode_restore_metadata(metadata: RestoreMetadata) -> bytes:
         "startRestoreTime": metadata.start_time,
         "timeTakenInMillis": metadata.time_taken_ms,
         "instantsToRollback": [instant_time for instant_time, _ in metadata.instants],
-        "hoodieRestoreMetadata": {one.instant_time: [rollback_values(one)] for one in metadata.rollbacks},
+        "hoodieRestoreMetadata": {
+            rollback.instant_time: [rollback_values(rollback)] for rollback in metadata.rollbacks
+        },
         "version": _METADATA_VERSION,
         "restoreInstantInfo": _infos(metadata.instants),
     }

@@ -63,7 +63,7 @@ def parse_index_definitions(data: bytes, *, path: str) -> dict[str, IndexDefinit
 
 def format_index_definitions(definitions: Iterable[IndexDefinition]) -> bytes:
     """The file, byte for byte as JVM Hudi writes it."""
-    return _pretty({_ROOT: {one.name: _fields_of(one) for one in definitions}}, "").encode()
+    return _pretty({_ROOT: {definition.name: _fields_of(definition) for definition in definitions}}, "").encode()
 
 
 def _parsed(name: str, values: Any, path: str) -> IndexDefinition:

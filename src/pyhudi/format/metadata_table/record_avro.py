@@ -142,7 +142,7 @@ def _column_stats(version: TableVersion) -> _Node:
         _nullable("fileName", _TEXT, "File name for which this column statistics applies"),
         _nullable("columnName", _TEXT, "Column name for which this column statistics applies"),
         _nullable("minValue", wrappers, range_doc.format("Minimum", "this")),
-        _nullable("maxValue", [one["name"] for one in wrappers], range_doc.format("Maximum", "it")),
+        _nullable("maxValue", [wrapper["name"] for wrapper in wrappers], range_doc.format("Maximum", "it")),
         _nullable("valueCount", "long", "Total count of values"),
         _nullable("nullCount", "long", "Total count of null values"),
         _nullable("totalSize", "long", "Total storage size on disk"),

@@ -123,7 +123,9 @@ class Footer:
 
     def is_nullable_text(self, name: str) -> bool:
         """Whether a column of this name is there once, at any depth, and has nullable values of variable length."""
-        found = [one for one in self.fields[_SCHEMA][1].values if one.get(_ELEMENT_NAME) == (BINARY, name.encode())]
+        found = [
+            value for value in self.fields[_SCHEMA][1].values if value.get(_ELEMENT_NAME) == (BINARY, name.encode())
+        ]
         expected = {_ELEMENT_TYPE: (I32, _BYTE_ARRAY), _ELEMENT_REPETITION: (I32, _OPTIONAL)}
         return len(found) == 1 and expected.items() <= found[0].items()
 

@@ -71,7 +71,7 @@ def rename_column(schema: InternalSchema, path: ColumnPath, name: str) -> Intern
 
     def change(siblings: Columns) -> Columns:
         _check_free(siblings, (*path[:-1], name))
-        return tuple(replace(one, name=name) if one.name == path[-1] else one for one in siblings)
+        return tuple(replace(sibling, name=name) if sibling.name == path[-1] else sibling for sibling in siblings)
 
     return _changed(schema, path[:-1], change)
 
@@ -99,7 +99,7 @@ def move_column(schema: InternalSchema, path: ColumnPath, place: Place) -> Inter
     column = _find(schema, path)
 
     def change(siblings: Columns) -> Columns:
-        return _placed(tuple(one for one in siblings if one.name != column.name), column, place, path)
+        return _placed(tuple(sibling for sibling in siblings if sibling.name != column.name), column, place, path)
 
     return _changed(schema, path[:-1], change)
 
@@ -126,7 +126,7 @@ def resolved(schema: InternalSchema, text: str) -> ColumnPath:
         if column is None:
             raise SchemaMismatchError(
                 f"the table has no column {text!r}; where it would be, there are "
-                f"{', '.join(one.name for one in siblings) or 'none'}",
+                f"{', '.join(sibling.name for sibling in siblings) or 'none'}",
                 column=text,
             )
         path = (*path, column.name)
@@ -148,7 +148,7 @@ def _named(siblings: Sequence[Column], name: str) -> Column | None:
 def _find(schema: InternalSchema, path: ColumnPath) -> Column:
     siblings, column = schema.columns, None
     for name in path:
-        column = next(one for one in siblings if one.name == name)
+        column = next(sibling for sibling in siblings if sibling.name == name)
         siblings = columns_inside(column.kind)
     assert column is not None
     return column
@@ -173,7 +173,7 @@ def _changed(schema: InternalSchema, parent: ColumnPath, change: Callable[[Colum
 
 def _replaced(columns: Columns, path: ColumnPath, change: Callable[[Column], Column]) -> Columns:
     name, *rest = path
-    return tuple(_inside(one, tuple(rest), change) if one.name == name else one for one in columns)
+    return tuple(_inside(column, tuple(rest), change) if column.name == name else column for column in columns)
 
 
 def _inside(column: Column, path: ColumnPath, change: Callable[[Column], Column]) -> Column:
@@ -197,7 +197,7 @@ def _check_free(siblings: Sequence[Column], path: ColumnPath) -> None:
 
 
 def _placed(siblings: Columns, column: Column, place: Place, path: ColumnPath) -> Columns:
-    meta = tuple(one for one in siblings if one.name in META_COLUMNS and len(path) == 1)
+    meta = tuple(sibling for sibling in siblings if sibling.name in META_COLUMNS and len(path) == 1)
     own = siblings[len(meta) :]
     if place.first:
         return (*meta, column, *own)

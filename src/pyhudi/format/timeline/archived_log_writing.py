@@ -236,6 +236,8 @@ def _record(state: ArchivedState, path: str) -> bytes:
 
 
 def _block(records: list[bytes]) -> bytes:
-    content = _HEADER.pack(BLOCK_VERSION, len(records)) + b"".join(_LENGTH.pack(len(one)) + one for one in records)
+    content = _HEADER.pack(BLOCK_VERSION, len(records)) + b"".join(
+        _LENGTH.pack(len(record)) + record for record in records
+    )
     headers = {BlockHeader.SCHEMA: _SCHEMA_TEXT}
     return b"".join(encode_block(BlockType.AVRO_DATA, headers, content, needs_headers=False))

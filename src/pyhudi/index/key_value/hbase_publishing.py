@@ -73,11 +73,11 @@ def published(
         return
     left = _run(engine, whole)
     yield
-    late = replace(whole, changes=tuple(one for one in whole.changes if one.number in left))
+    late = replace(whole, changes=tuple(change for change in whole.changes if change.number in left))
     with _logged(instant_time):
-        if any(left[one.number].moved for one in late.changes):
+        if any(left[change.number].moved for change in late.changes):
             _run(engine, replace(late, moves=True))
-        if any(left[one.number].removed for one in late.changes):
+        if any(left[change.number].removed for change in late.changes):
             _run(engine, replace(late, removes=True))
 
 

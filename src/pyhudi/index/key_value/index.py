@@ -197,7 +197,9 @@ def _has_lost(view: FileSystemView, instant_time: str, coverage: Coverage) -> bo
     that use the store may have seen them.
     """
     there, oldest = identities(view), _oldest_kept(view)
-    pending = {one.requested_time for one in view.timeline.instants if one.state is not InstantState.COMPLETED}
+    pending = {
+        instant.requested_time for instant in view.timeline.instants if instant.state is not InstantState.COMPLETED
+    }
     return any(
         oldest <= time < instant_time and time not in pending
         for write in coverage.writes - there.keys()

@@ -67,36 +67,36 @@ def _of_records(state: MetadataState) -> Iterator[Difference]:
         return  # without partitions it has no file groups
     storage, reader, count = state.storage, location_reader(state), 0
     settings = row_settings(state.table, ())
-    for one in slices:
+    for file_slice in slices:
         wrong: list[str] = []
-        for _, rows in changed_rows(storage, one, settings):
+        for _, rows in changed_rows(storage, file_slice, settings):
             keys = rows.column(RECORD_KEY)
             count += len(keys)
-            places = reader.groups_of(one.group.partition_path, keys)
+            places = reader.groups_of(file_slice.group.partition_path, keys)
             if len(strangers := keys.filter(pa.array(places < 0))):
                 wrong += strangers.to_pylist()
             for group in np.unique(places[places >= 0]).tolist():
                 mine = keys.filter(pa.array(places == group))
                 found = reader.find(storage, group, mine)
-                own = [number for number, place in enumerate(found.groups) if place == _place(one)]
+                own = [number for number, place in enumerate(found.groups) if place == _place(file_slice)]
                 wrong += mine.filter(pa.array(~np.isin(found.number, own))).to_pylist()
         if wrong:
-            yield _keys_differ("without entry", one, RECORD_INDEX, "are not in the index, or elsewhere", wrong)
+            yield _keys_differ("without entry", file_slice, RECORD_INDEX, "are not in the index, or elsewhere", wrong)
     yield from _counted(state, RECORD_INDEX, RECORD_INDEX_COLUMN, count)
 
 
 def _of_values(state: MetadataState, partition: SecondaryIndexPartition) -> Iterator[Difference]:
     settings, count = row_settings(state.table, (partition.column,)), 0
     maker = SecondaryMaker(partition.column, 1, partition.hashes_values)
-    for one in _slices(state):
+    for file_slice in _slices(state):
         wrong: list[str] = []
-        for _, rows in changed_rows(state.storage, one, settings):
-            wanted = maker.entries(one, rows, is_added=True)[0].column("key")
+        for _, rows in changed_rows(state.storage, file_slice, settings):
+            wanted = maker.entries(file_slice, rows, is_added=True)[0].column("key")
             count += len(wanted)
             found = records_with_keys(state, partition.name, partition.payload, wanted, hashed=partition.hashed)
             wrong += wanted.filter(pc.invert(pc.is_in(wanted, found.column(0).combine_chunks()))).to_pylist()
         if wrong:
-            yield _keys_differ("without entry", one, partition.name, "are not in the index", wrong)
+            yield _keys_differ("without entry", file_slice, partition.name, "are not in the index", wrong)
     yield from _counted(state, partition.name, partition.payload, count)
 
 
@@ -114,8 +114,8 @@ def _of_partitions(state: MetadataState) -> Iterator[Difference]:
     path_of = {
         str(file.name): path
         for path, slices in view.latest.items()
-        for one in slices
-        for file in ([] if one.base is None else [one.base]) + [*one.logs]
+        for file_slice in slices
+        for file in ([] if file_slice.base is None else [file_slice.base]) + [*file_slice.logs]
     }
     paths = sorted(view.latest)
     columns = columns_with_statistics(state.table, schema)

@@ -106,9 +106,9 @@ def _changed(change: Change) -> tuple[FilteredFile, ...]:
 def _current(source: Source) -> tuple[FilteredFile, ...]:
     """The base files of the newest slices: of those before, no reader asks."""
     return tuple(
-        FilteredFile(one.group.partition_path, one.after.base.rpartition("/")[2])
-        for one in current_slices(source)
-        if one.after is not None and one.after.base is not None
+        FilteredFile(file_slice.group.partition_path, file_slice.after.base.rpartition("/")[2])
+        for file_slice in current_slices(source)
+        if file_slice.after is not None and file_slice.after.base is not None
     )
 
 

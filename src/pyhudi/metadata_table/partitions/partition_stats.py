@@ -180,10 +180,13 @@ def _without(slices: Iterable[FileSlice], change: Change, partition_path: str) -
     names = [parse_data_file(file.name) for file in change.added.get(partition_path, ())]
     rewritten = {name.file_id for name in names if isinstance(name, BaseFileName)}
     return [
-        one
-        for one in slices
-        if one.file_id not in replaced
-        and (one.file_id not in rewritten or any(log.instant_time >= change.instant_time for log in one.logs))
+        file_slice
+        for file_slice in slices
+        if file_slice.file_id not in replaced
+        and (
+            file_slice.file_id not in rewritten
+            or any(log.instant_time >= change.instant_time for log in file_slice.logs)
+        )
     ]
 
 

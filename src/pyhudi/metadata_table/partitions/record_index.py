@@ -181,8 +181,12 @@ def groups_for_slices(source: Source, slices: Sequence[SliceChange], sizing: Gro
 
     Cost: a footer per base file where so many bytes may hold more records than the fewest file groups take.
     """
-    at_most = _RECORDS_PER_BYTE_MAX * sum(one.size for one in slices)
+    at_most = _RECORDS_PER_BYTE_MAX * sum(file_slice.size for file_slice in slices)
     if (fewest := sizing.groups_for(0)) == sizing.groups_for(at_most):
         return fewest
-    bases = [one.after.base for one in slices if one.after is not None and one.after.base is not None]
+    bases = [
+        file_slice.after.base
+        for file_slice in slices
+        if file_slice.after is not None and file_slice.after.base is not None
+    ]
     return sizing.groups_for(sum(read_footer(source.storage, path).rows for path in bases))

@@ -109,8 +109,8 @@ class RecordIndexByPartition(PlacedPartition):
     def initial_file_ids(self, source: Source) -> tuple[str, ...]:
         """See `PlacedPartition.initial_file_ids`. Cost: as `groups_for_table`."""
         by_path: dict[str, list[SliceChange]] = defaultdict(list)
-        for one in current_slices(source):
-            by_path[one.group.partition_path].append(one)
+        for file_slice in current_slices(source):
+            by_path[file_slice.group.partition_path].append(file_slice)
         counts = {path: groups_for_slices(source, slices, self.sizing) for path, slices in by_path.items()}
         return tuple(sorted(each for path, count in counts.items() for each in file_ids(group_prefix(path), count)))
 

@@ -37,7 +37,9 @@ def skip_by_bloom_filters(
     if BLOOM_FILTERS not in table.config.metadata_partitions:
         return plan, None
     keys = fixed_keys(table, plan.schema, asked)
-    candidates = [one for one in plan.slices if one.files.base is not None and not one.files.logs]
+    candidates = [
+        file_slice for file_slice in plan.slices if file_slice.files.base is not None and not file_slice.files.logs
+    ]
     if keys is None or len(candidates) < FILES_MIN:
         return plan, None
     columns = key_columns(table)
@@ -54,13 +56,15 @@ def skip_by_bloom_filters(
             left_out |= without_keys(reader.find(table.storage, paths), keys)
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
         return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=unreadable(metadata, BLOOM_FILTERS, error))
-    kept = tuple(one for one in plan.slices if one.files.logs or one.files.base not in left_out)
+    kept = tuple(
+        file_slice for file_slice in plan.slices if file_slice.files.logs or file_slice.files.base not in left_out
+    )
     return replace(plan, slices=kept), IndexUse(BLOOM_FILTERS, len(plan.slices) - len(kept), columns)
 
 
 def base_paths(slices: Sequence[ScanSlice]) -> list[str]:
     """The paths of the base files of slices."""
-    return [one.files.base for one in slices if one.files.base is not None]
+    return [file_slice.files.base for file_slice in slices if file_slice.files.base is not None]
 
 
 def without_keys(footers: Mapping[str, Mapping[str, str]], keys: pa.Array) -> set[str]:

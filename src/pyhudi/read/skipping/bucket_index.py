@@ -59,18 +59,18 @@ def _in_numbered(plan: ScanPlan, keys: pa.Array, fields: tuple[str, ...], stored
     hashes = simple_hashes(keys, fields)
     wanted = {number: set(np.unique(hashes % number).tolist()) for number in _numbers(plan, stored) if number}
     kept = []
-    for one in plan.slices:
-        number, bucket = stored.number_in(one.partition_path), bucket_of_file_id(file_id_of(one) or "")
+    for file_slice in plan.slices:
+        number, bucket = stored.number_in(file_slice.partition_path), bucket_of_file_id(file_id_of(file_slice) or "")
         kept.append(number is None or bucket is None or bucket in wanted[number])
     return kept
 
 
 def _numbers(plan: ScanPlan, stored: StoredBuckets) -> set[int | None]:
-    return {stored.number_in(path) for path in {one.partition_path for one in plan.slices}}
+    return {stored.number_in(path) for path in {file_slice.partition_path for file_slice in plan.slices}}
 
 
 def _in_rings(table: TableState, plan: ScanPlan, keys: pa.Array, fields: tuple[str, ...]) -> list[bool]:
-    paths = sorted({one.partition_path for one in plan.slices})
+    paths = sorted({file_slice.partition_path for file_slice in plan.slices})
     if len(paths) > _RINGS_MAX:
         return [True] * len(plan.slices)
     hashes = ring_hashes(keys, fields)
@@ -81,4 +81,4 @@ def _in_rings(table: TableState, plan: ScanPlan, keys: pa.Array, fields: tuple[s
         # A file group that is in no ring stays.
         nodes = () if ring is None else ring.nodes
         left_out |= {(path, node.file_id) for number, node in enumerate(nodes) if number not in wanted}
-    return [(one.partition_path, file_id_of(one)) not in left_out for one in plan.slices]
+    return [(file_slice.partition_path, file_id_of(file_slice)) not in left_out for file_slice in plan.slices]

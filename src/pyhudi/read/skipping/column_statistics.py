@@ -91,7 +91,7 @@ def _steps(
     definition = metadata.definitions.get(COLUMN_STATS)
     indexed = plan.schema.names if definition is None else definition.source_columns
     # Bounds of a partition, whoever wrote them, know nothing of the columns that skeleton files have elsewhere.
-    has_skeletons = any(one.files.source is not None for one in plan.slices)
+    has_skeletons = any(file_slice.files.source is not None for file_slice in plan.slices)
     has_bounds = PARTITION_STATS in table.config.metadata_partitions
     if is_newest and has_bounds and not has_skeletons and metadata.is_ahead is None:
         plan, use = skip_by_partition_stats(plan, condition, partial(statistics_of_partitions, state), indexed)
@@ -109,17 +109,17 @@ def skip_by_column_stats(
     columns, note = deciding_columns(plan, condition, indexed)
     if condition.prunes is None or not columns or not plan.slices:
         return plan, IndexUse(COLUMN_STATS, note=note)
-    if plan.merging.rules.with_base.merger is not None and any(one.files.logs for one in plan.slices):
+    if plan.merging.rules.with_base.merger is not None and any(file_slice.files.logs for file_slice in plan.slices):
         note = "a merger of the user's own may make any values of the rows in logs"
-        candidates = tuple(one for one in plan.slices if not one.files.logs)
+        candidates = tuple(file_slice for file_slice in plan.slices if not file_slice.files.logs)
     else:
         candidates = plan.slices
-    if any(one.files.has_other_names for one in candidates):
+    if any(candidate.files.has_other_names for candidate in candidates):
         # Statistics are kept by name: a name of today may be that of another column there.
         note = note or "columns of some files have other names today"
-        candidates = tuple(one for one in candidates if not one.files.has_other_names)
+        candidates = tuple(candidate for candidate in candidates if not candidate.files.has_other_names)
     files, groups = files_of(candidates)
-    found = statistics(columns, sorted({one.partition_path for one in candidates}))
+    found = statistics(columns, sorted({candidate.partition_path for candidate in candidates}))
     known: dict[str, ColumnBounds] = {}
     missing = 0
     for name in columns:
@@ -132,7 +132,7 @@ def skip_by_column_stats(
         note = f"{missing} of {len(files)} files have no statistics"
     kept = may_match(condition.prunes, plan.schema, known, len(candidates))
     dropped = {id(one) for one, is_kept in zip(candidates, kept, strict=True) if not is_kept}
-    slices = tuple(one for one in plan.slices if id(one) not in dropped)
+    slices = tuple(file_slice for file_slice in plan.slices if id(file_slice) not in dropped)
     use = IndexUse(COLUMN_STATS, len(dropped), tuple(columns), note)
     return replace(plan, slices=slices), use
 
@@ -146,12 +146,12 @@ def skip_by_partition_stats(
     `skip_by_column_stats`.
     """
     columns, note = deciding_columns(plan, condition, indexed)
-    paths = sorted({one.partition_path for one in plan.slices})
+    paths = sorted({file_slice.partition_path for file_slice in plan.slices})
     if condition.prunes is None or not columns or len(paths) < 2:
         return plan, IndexUse(PARTITION_STATS, note=note)
-    if plan.merging.rules.with_base.merger is not None and any(one.files.logs for one in plan.slices):
+    if plan.merging.rules.with_base.merger is not None and any(file_slice.files.logs for file_slice in plan.slices):
         return plan, IndexUse(PARTITION_STATS, note="a merger of the user's own may make any values")
-    if any(one.files.has_other_names for one in plan.slices):
+    if any(file_slice.files.has_other_names for file_slice in plan.slices):
         return plan, IndexUse(PARTITION_STATS, note="columns of some files have other names today")
     wrong = [name for name in columns if partitions_may_be_wrong(plan.schema.field(name).type)]
     if wrong:
@@ -161,7 +161,7 @@ def skip_by_partition_stats(
         return plan, IndexUse(PARTITION_STATS, note=note)
     found = statistics(columns, paths)
     named = [path or "." for path in paths]
-    one_of = {one.partition_path: one for one in plan.slices}
+    one_of = {file_slice.partition_path: file_slice for file_slice in plan.slices}
     known = {
         name: _as_folders_tell(
             believed_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
@@ -176,7 +176,7 @@ def skip_by_partition_stats(
     }
     kept = may_match(condition.prunes, plan.schema, known, len(paths))
     left = {path for path, is_kept in zip(paths, kept, strict=True) if is_kept}
-    slices = tuple(one for one in plan.slices if one.partition_path in left)
+    slices = tuple(file_slice for file_slice in plan.slices if file_slice.partition_path in left)
     return replace(plan, slices=slices), IndexUse(PARTITION_STATS, len(plan.slices) - len(slices), tuple(columns), note)
 
 
@@ -194,7 +194,7 @@ def _as_folders_tell(bounds: ColumnBounds, name: str, plan: ScanPlan, slices: Se
     """The bounds of a column in slices, of a partition column those of the values that reads show."""
     if name not in plan.folder_columns:
         return bounds
-    values = [constants_of(plan, one).get(name) for one in slices]
+    values = [constants_of(plan, file_slice).get(name) for file_slice in slices]
     is_told = np.array([value is not None for value in values], np.bool_)
     told = pa.array([None if value is None else value.as_py() for value in values], plan.schema.field(name).type)
     return ColumnBounds(

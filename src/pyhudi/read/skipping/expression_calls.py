@@ -26,7 +26,7 @@ _LITERAL: Final = re.compile(r'-?\d{1,9}|"(?:\\.|[^"\\])*"')
 
 def told_by(condition: pc.Expression, expressions: Sequence[IndexedExpression]) -> Predicate:
     """What a condition demands of functions over columns, in the form of Arrow."""
-    forms = {str(form): (one, form) for one in expressions for form in _forms(one)}
+    forms = {str(form): (expression, form) for expression in expressions for form in _forms(expression)}
     return _told(str(condition), forms) if forms else _ANYTHING
 
 

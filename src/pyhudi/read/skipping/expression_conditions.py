@@ -46,10 +46,10 @@ def demanded_by_values(alternatives: Alternatives, expressions: Sequence[Indexed
 
 def _demanded(comparisons: Sequence[Comparison], expressions: Sequence[IndexedExpression]) -> list[Predicate]:
     found: list[Predicate] = []
-    for one in comparisons:
+    for comparison in comparisons:
         for expression in expressions:
-            if one.column == expression.column:
-                found += _implied(one, expression)
+            if comparison.column == expression.column:
+                found += _implied(comparison, expression)
     return found
 
 

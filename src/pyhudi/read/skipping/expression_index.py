@@ -52,7 +52,7 @@ class ByExpression:
 
     def within(self, plan: ScanPlan, uses: tuple[IndexUse, ...]) -> ByExpression:
         """The same of a plan with some of the slices."""
-        left = {id(one) for one in plan.slices}
+        left = {id(file_slice) for file_slice in plan.slices}
         kept = np.array([number for number, one in enumerate(self.plan.slices) if id(one) in left], np.intp)
         return ByExpression(plan, uses, {name: ranges.take(kept) for name, ranges in self.ranges.items()})
 
@@ -95,9 +95,9 @@ def _by_statistics(
     expression: IndexedExpression,
 ) -> ByExpression:
     plan, column = found.plan, expression.column
-    is_known = [_is_asked(plan, one) for one in plan.slices]
+    is_known = [_is_asked(plan, file_slice) for file_slice in plan.slices]
     files, groups = files_of(plan.slices)
-    paths = sorted({one.partition_path for one in plan.slices})
+    paths = sorted({file_slice.partition_path for file_slice in plan.slices})
     records = statistics_of_files(metadata.state, [column], paths, partition=index.name)[column]
     places = places_of(records, files)
     bounds = believed_bounds(records, expression.kind).take(places).united(groups, len(plan.slices))
@@ -163,7 +163,11 @@ def _by_filters(
     if values is None:
         note = "filters are asked of values that the condition fixes exactly"
         return replace(found, uses=(*found.uses, IndexUse(index.name, columns=label, note=note)))
-    candidates = [one for one in plan.slices if one.files.base and not one.files.logs and _is_asked(plan, one)]
+    candidates = [
+        file_slice
+        for file_slice in plan.slices
+        if file_slice.files.base and not file_slice.files.logs and _is_asked(plan, file_slice)
+    ]
     reader = FilterReader(metadata.state.slices(index.name))
     left_out: set[str] = set()
     for start in range(0, len(candidates), _AT_ONCE):

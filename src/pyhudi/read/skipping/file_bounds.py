@@ -90,7 +90,7 @@ class FilePruner:
         paths and constants rule out; for the others that of `source`.
         """
         constants = constants or {}
-        expressions = {one.name for one in self.expressions}
+        expressions = {expression.name for expression in self.expressions}
         columns = columns_of_predicate(predicate)
         by_path = ranges_of_paths(self.slices, self.schema, columns)
         by_path |= {name: _of_one_value(values) for name, values in constants.items() if name in columns}
@@ -133,8 +133,8 @@ class FilePruner:
         decided = frozenset(
             name for use in found.uses if use.index == COLUMN_STATS and use.note is None for name in use.columns
         )
-        is_kept = {id(one) for one in found.plan.slices}
-        return left[[id(one) in is_kept for one in plan.slices]], decided, found.ranges
+        is_kept = {id(file_slice) for file_slice in found.plan.slices}
+        return left[[id(file_slice) in is_kept for file_slice in plan.slices]], decided, found.ranges
 
 
 def ranges_of_paths(
@@ -148,7 +148,7 @@ def ranges_of_paths(
     found = {}
     for name in names:
         kind = schema.field(name).type
-        texts = [dict(one.partition_values).get(name) for one in slices]
+        texts = [dict(file_slice.partition_values).get(name) for file_slice in slices]
         typed = {text: None if text is None else typed_value(text, kind) for text in set(texts)}
         values = pa.array([None if (value := typed[text]) is None else value.as_py() for text in texts], kind)
         if values.null_count < len(values):
@@ -218,12 +218,12 @@ def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mappin
 
 
 def _ranges(bounds: Sequence[ColumnBounds | None], kind: pa.DataType) -> ColumnRanges:
-    ends = [(None, None) if one is None else _typed(one, kind) for one in bounds]
+    ends = [(None, None) if bound is None else _typed(bound, kind) for bound in bounds]
     return ColumnRanges(
         pa.array([low for low, _ in ends], kind),
         pa.array([high for _, high in ends], kind),
-        np.array([one is None or one.nulls != 0 for one in bounds], np.bool_),
-        np.array([one is None or one.nulls is None or one.nulls < one.rows for one in bounds], np.bool_),
+        np.array([bound is None or bound.nulls != 0 for bound in bounds], np.bool_),
+        np.array([bound is None or bound.nulls is None or bound.nulls < bound.rows for bound in bounds], np.bool_),
     )
 
 

@@ -45,11 +45,11 @@ def alternatives_of_predicate(predicate: Predicate) -> Alternatives:
 
 def fixed_values(comparisons: Sequence[Comparison], column: str) -> Sequence[Any] | None:
     """The values that a column may have, if the comparisons fix it to some."""
-    for one in comparisons:
-        if one.column == column and one.operator == "==":
-            return [one.value]
-        if one.column == column and one.operator == "in":
-            return list(one.value)
+    for comparison in comparisons:
+        if comparison.column == column and comparison.operator == "==":
+            return [comparison.value]
+        if comparison.column == column and comparison.operator == "in":
+            return list(comparison.value)
     return None
 
 

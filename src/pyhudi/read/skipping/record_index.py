@@ -55,10 +55,12 @@ def skip_by_record_index(
         if (note := unbelieved(metadata) or ahead(metadata)) is not None:
             return plan, IndexUse(RECORD_INDEX, columns=columns, note=note)
         state = metadata.state
-        found = groups_of_keys(state, keys, {one.partition_path for one in plan.slices})
+        found = groups_of_keys(state, keys, {file_slice.partition_path for file_slice in plan.slices})
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
         return plan, IndexUse(RECORD_INDEX, columns=columns, note=unreadable(metadata, RECORD_INDEX, error))
-    kept = tuple(one for one in plan.slices if (one.partition_path, file_id_of(one)) in found)
+    kept = tuple(
+        file_slice for file_slice in plan.slices if (file_slice.partition_path, file_id_of(file_slice)) in found
+    )
     return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
 
 

@@ -83,8 +83,10 @@ def _skip(
         if len(keys) > KEYS_MAX:
             note = f"more than {KEYS_MAX} rows have these values"
             return plan, IndexUse(index.name, columns=(index.column,), note=note)
-    found = groups_of_keys(state, pc.unique(keys), {one.partition_path for one in plan.slices})
-    kept = tuple(one for one in plan.slices if (one.partition_path, file_id_of(one)) in found)
+    found = groups_of_keys(state, pc.unique(keys), {file_slice.partition_path for file_slice in plan.slices})
+    kept = tuple(
+        file_slice for file_slice in plan.slices if (file_slice.partition_path, file_id_of(file_slice)) in found
+    )
     return replace(plan, slices=kept), IndexUse(index.name, len(plan.slices) - len(kept), (index.column,))
 
 

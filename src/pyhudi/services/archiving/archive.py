@@ -135,7 +135,7 @@ def _limits(call: ServiceCall) -> ArchivingOptions:
 
 def _needed(call: ServiceCall) -> Needed:
     table = call.table
-    cleans = [one for one in table.timeline.instants if one.action is Action.CLEAN]
+    cleans = [instant for instant in table.timeline.instants if instant.action is Action.CLEAN]
     retained = earliest_retained(
         table,
         call.config.cleaning,
@@ -151,21 +151,23 @@ def _needed(call: ServiceCall) -> Needed:
         beside_pending=_beside_pending(table, dead_plans),
         dead_plans=dead_plans,
         unmerged=first_unmerged_write(table),
-        last_clean=max((one.requested_time for one in cleans if one.state is InstantState.COMPLETED), default=None),
+        last_clean=max(
+            (clean.requested_time for clean in cleans if clean.state is InstantState.COMPLETED), default=None
+        ),
     )
 
 
 def _dead_plans(table: TableState) -> frozenset[str]:
     """Planned cleans, and clusterings that no process has begun, that are damaged. Cost: a read per plan."""
     found = set()
-    for one in table.timeline.instants:
+    for instant in table.timeline.instants:
         try:
-            if one.action is Action.CLEAN and one.state is not InstantState.COMPLETED:
-                load_clean_plan(table.storage, one, table)
-            elif one.state is InstantState.REQUESTED and one in pending_clusterings(table.timeline):
-                load_clustering_plan(table.storage, table.version, one)
+            if instant.action is Action.CLEAN and instant.state is not InstantState.COMPLETED:
+                load_clean_plan(table.storage, instant, table)
+            elif instant.state is InstantState.REQUESTED and instant in pending_clusterings(table.timeline):
+                load_clustering_plan(table.storage, table.version, instant)
         except CorruptDataError:
-            found.add(one.requested_time)
+            found.add(instant.requested_time)
     return frozenset(found)
 
 
@@ -195,7 +197,7 @@ def _compaction_to_count_from(call: ServiceCall) -> str | None:
     if newest is None:
         return None
     writes = table.timeline.completed_writes
-    follow = sum(one.action is Action.DELTA_COMMIT and one.requested_time > newest for one in writes)
+    follow = sum(write.action is Action.DELTA_COMMIT and write.requested_time > newest for write in writes)
     return newest if follow < call.config.compaction.max_delta_commits else None
 
 
@@ -206,9 +208,9 @@ def _beside_pending(table: TableState, dead_plans: Collection[str]) -> str | Non
     while something is pending.
     """
     pending = {
-        (one.requested_time, one.action)
-        for one in table.timeline.instants
-        if one.state is not InstantState.COMPLETED and one.requested_time not in dead_plans
+        (instant.requested_time, instant.action)
+        for instant in table.timeline.instants
+        if instant.state is not InstantState.COMPLETED and instant.requested_time not in dead_plans
     }
     if table.version.has_completion_times or not pending:
         return None
@@ -251,7 +253,10 @@ def first_unmerged_write(table: TableState) -> str | None:
     if not has_metadata_table(table):
         return None
     inner = load_timeline(table.storage, inner_version(table.version))
-    newest = max((one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT), default="")
+    newest = max(
+        (write.requested_time for write in inner.completed_writes if write.action is Action.COMMIT), default=""
+    )
     return min(
-        (one.requested_time for one in table.timeline.completed_writes if position_of(one) >= newest), default=None
+        (write.requested_time for write in table.timeline.completed_writes if position_of(write) >= newest),
+        default=None,
     )

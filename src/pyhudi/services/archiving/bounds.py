@@ -52,7 +52,7 @@ def archivable(timeline: Timeline, options: ArchivingOptions, needed: Needed) ->
     """The instants that may be archived now, oldest first; none while there are no more than the options allow."""
     if len(timeline.completed_writes) <= options.max_commits:
         return ()
-    return tuple(one.instant for one in verdicts(timeline, options, needed) if one.leaves)
+    return tuple(verdict.instant for verdict in verdicts(timeline, options, needed) if verdict.leaves)
 
 
 def verdicts(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> tuple[Verdict, ...]:
@@ -60,12 +60,14 @@ def verdicts(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> t
     completed = timeline.completed_writes
     if len(completed) <= options.max_commits:
         reason = f"there are {len(completed)} completed commits, and {options.max_commits} may be there"
-        return tuple(Verdict(one, leaves=False, reason=reason) for one in timeline.instants)
-    savepoints = {one.requested_time for one in timeline.instants if one.action is Action.SAVEPOINT}
+        return tuple(Verdict(instant, leaves=False, reason=reason) for instant in timeline.instants)
+    savepoints = {instant.requested_time for instant in timeline.instants if instant.action is Action.SAVEPOINT}
     holders = _holders(timeline, options, needed, savepoints)
     bound = min(holders)[0]
     spared = {*savepoints, needed.last_clean}
-    oldest = [one for one in timeline.instants if one.requested_time < bound and _may_leave(one, spared)]
+    oldest = [
+        instant for instant in timeline.instants if instant.requested_time < bound and _may_leave(instant, spared)
+    ]
     newest_write = max((one.requested_time for one in oldest if one.action in WRITE_ACTIONS), default="")
     leaving = {one for one in oldest if one.requested_time <= newest_write}
     found = []
@@ -108,7 +110,7 @@ def _completed_after_savepoint(timeline: Timeline, savepoints: Collection[str]) 
 
     It may have begun long before. Readers of the savepoint could not tell it from those that belong to the state.
     """
-    ended: dict[str, str] = {one.requested_time: position_of(one) for one in timeline.completed_writes}
+    ended: dict[str, str] = {write.requested_time: position_of(write) for write in timeline.completed_writes}
     first = min((ended[time] for time in savepoints if time in ended), default=None)
     return None if first is None else min((time for time, position in ended.items() if position > first), default=None)
 
@@ -133,9 +135,11 @@ def _needed_by_pending(timeline: Timeline, besides: Collection[str]) -> str | No
 
     A write looks for conflicts among those that completed since it began, which may have begun long before.
     """
-    open_times = (one.requested_time for one in timeline.instants if one.state is not InstantState.COMPLETED)
+    open_times = (
+        instant.requested_time for instant in timeline.instants if instant.state is not InstantState.COMPLETED
+    )
     pending = min((time for time in open_times if time not in besides), default=None)
     if pending is None:
         return None
-    beside = (one.requested_time for one in timeline.completed_writes if position_of(one) > pending)
+    beside = (write.requested_time for write in timeline.completed_writes if position_of(write) > pending)
     return min([pending, *beside])

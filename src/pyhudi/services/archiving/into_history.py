@@ -43,7 +43,7 @@ def add_to_history(table: TableState, files: Mapping[Instant, Sequence[FileInfo]
     storage, version = table.storage, table.version
     number = _next_manifest(storage, version)
     known = _archived_already(storage, version, tuple(files))
-    new = [one for one in files if (one.requested_time, one.action.value) not in known]
+    new = [file for file in files if (file.requested_time, file.action.value) not in known]
     if new:
         _publish(storage, version, [_row(storage, one, files[one], version) for one in new], number)
 
@@ -119,14 +119,14 @@ def _merge(call: ServiceCall) -> None:
     number = _next_manifest(storage, version)
     files = history_files(storage, version)
     for level in _levels(files):
-        of_level = sorted((one for one in files if one.level == level), key=lambda one: one.min_time)
+        of_level = sorted((file for file in files if file.level == level), key=lambda one: one.min_time)
         if len(of_level) < batch:
             continue
         chosen = of_level[:batch]
         contents = (read_at_most(storage, f"{version.history_folder}/{one.name}", HISTORY_BYTES_MAX) for one in chosen)
         data, times = merge_history_files(contents, path=version.history_folder)
         merged = _put_file(storage, version, data, times, level=level + 1)
-        files = (*(one for one in files if one not in chosen), merged)
+        files = (*(file for file in files if file not in chosen), merged)
         _put_manifest(storage, version, files, number)
         number += 1
 

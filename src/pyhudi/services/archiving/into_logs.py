@@ -34,7 +34,7 @@ def add_to_logs(table: TableState, files: Mapping[Instant, Sequence[FileInfo]]) 
     storage, version = table.storage, table.version
     numbers = _numbers(storage, version)
     known = _archived_already(storage, numbers, files)
-    new = [one for one in files if (one.requested_time, one.action.value) not in known]
+    new = [file for file in files if (file.requested_time, file.action.value) not in known]
     zone = table_zone(table.config)
     for number, at in enumerate(range(0, len(new), INSTANTS_PER_FILE), start=max(numbers, default=0) + 1):
         path = f"{version.history_folder}/{archive_file_name(number)}"
@@ -70,7 +70,7 @@ def _archived_already(
 
     Such a run wrote the newest files, so these are read until one has none of the instants.
     """
-    asked = {(one.requested_time, one.action.value) for one in instants}
+    asked = {(instant.requested_time, instant.action.value) for instant in instants}
     known: set[tuple[str, str]] = set()
     for number in sorted(numbers, reverse=True):
         data = read_at_most(storage, numbers[number], ARCHIVE_BYTES_MAX)

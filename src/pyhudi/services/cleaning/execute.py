@@ -158,7 +158,9 @@ def _give_up(call: ServiceCall, instant: Instant) -> None:
 def pending_cleans(timeline: Timeline) -> tuple[Instant, ...]:
     """Cleans that were planned and not completed, oldest first."""
     return tuple(
-        one for one in timeline.instants if one.action is Action.CLEAN and one.state is not InstantState.COMPLETED
+        instant
+        for instant in timeline.instants
+        if instant.action is Action.CLEAN and instant.state is not InstantState.COMPLETED
     )
 
 
@@ -199,8 +201,8 @@ def _still_holds(planned: PlannedClean, base: Timeline, now: Timeline) -> bool:
     Not where a write that it counted was rolled back, for then an older slice is the newest of its group again; nor
     where a savepoint or another clean has come, which the plan does not know.
     """
-    known = {(one.requested_time, one.action) for one in base.instants}
-    new = (one for one in now.instants if (one.requested_time, one.action) not in known)
+    known = {(instant.requested_time, instant.action) for instant in base.instants}
+    new = (instant for instant in now.instants if (instant.requested_time, instant.action) not in known)
     if any(one.action in {Action.CLEAN, Action.SAVEPOINT, Action.ROLLBACK, Action.RESTORE} for one in new):
         return False
     return all(time in now.completed_times or now.starts_after(time) for time in planned.counted)
@@ -281,7 +283,7 @@ def _check_plan(table: TableState, plan: CleanPlan, instant: Instant) -> None:
     No plan of Hudi's writers does; a damaged one may, and one that was made before later writes were rolled back.
     """
     view = load_view(table.storage, table.timeline, plan.files)
-    newest = (one for slices in view.latest.values() for one in slices)
+    newest = (file_slice for slices in view.latest.values() for file_slice in slices)
     needed = {file.path for one in newest for file in (*one.logs, *((one.base,) if one.base is not None else ()))}
     needed.update(*(savepoint.paths for savepoint in load_savepoints(table.storage, table.timeline).values()))
     if wrong := sorted(needed & plan.paths):

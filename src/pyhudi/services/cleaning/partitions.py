@@ -49,7 +49,9 @@ def partitions_to_visit(
     if not spared <= set(savepoints):
         return None
     until = earliest.requested_time
-    passed = [one for one in timeline.completed_writes if begin <= position_of(one) and one.requested_time < until]
+    passed = [
+        write for write in timeline.completed_writes if begin <= position_of(write) and write.requested_time < until
+    ]
     return frozenset(_changed_partitions(table, passed))
 
 
@@ -59,7 +61,7 @@ def _since_complete(table: TableState, options: CleaningOptions, last: CleanMeta
         return None
     if table.timeline.starts_after(last.last_completed):
         return None
-    later = [one for one in table.timeline.completed_writes if one.requested_time > last.last_completed]
+    later = [write for write in table.timeline.completed_writes if write.requested_time > last.last_completed]
     return frozenset(_changed_partitions(table, later))
 
 

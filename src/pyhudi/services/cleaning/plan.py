@@ -134,14 +134,20 @@ def _retention(
         versions=options.versions_retained,
         savepointed=savepointed,
         planned=_planned(table),
-        reading_since=min((one.requested_time for one in timeline.instants if _holds_back(one)), default=None),
+        reading_since=min(
+            (instant.requested_time for instant in timeline.instants if _holds_back(instant)), default=None
+        ),
         spares_readers=spares_readers,
     )
 
 
 def last_clean(storage: Storage, timeline: Timeline) -> CleanMetadata | None:
     """What the newest completed clean of the active timeline did; None where there is none. Cost: one read."""
-    cleans = [one for one in timeline.instants if one.action is Action.CLEAN and one.state is InstantState.COMPLETED]
+    cleans = [
+        instant
+        for instant in timeline.instants
+        if instant.action is Action.CLEAN and instant.state is InstantState.COMPLETED
+    ]
     if not cleans:
         return None
     try:
@@ -154,7 +160,7 @@ def last_clean(storage: Storage, timeline: Timeline) -> CleanMetadata | None:
 
 def commits_since_clean(timeline: Timeline) -> int:
     """How many writes began after the newest clean on the active timeline, whether it has completed or not."""
-    cleans = [one.requested_time for one in timeline.instants if one.action is Action.CLEAN]
+    cleans = [instant.requested_time for instant in timeline.instants if instant.action is Action.CLEAN]
     newest = max(cleans, default="")
     return sum(write.requested_time > newest for write in timeline.completed_writes)
 
@@ -181,7 +187,9 @@ def earliest_retained(
         at = next((n for n, write in enumerate(completed) if write.requested_time >= oldest), len(completed) - 1)
     clusterings = instants_of_clusterings(table.storage, timeline)
     pending = [
-        one.requested_time for one in timeline.instants if _holds_back(one) and one.requested_time not in clusterings
+        instant.requested_time
+        for instant in timeline.instants
+        if _holds_back(instant) and instant.requested_time not in clusterings
     ]
     if pending and completed[at].requested_time > min(pending):
         at = sum(write.requested_time < min(pending) for write in completed) - 1
@@ -278,10 +286,10 @@ def _passes_many(plan: CleanPlan, timeline: Timeline, last: CleanMetadata | None
     """Whether there are so many writes that the next clean should not look at again."""
     if plan.earliest is not None:
         begin = last.earliest if last is not None else ""
-        passed = (begin <= one.requested_time < plan.earliest[0] for one in timeline.completed_writes)
+        passed = (begin <= write.requested_time < plan.earliest[0] for write in timeline.completed_writes)
     else:
         begin = last.last_completed if last is not None else ""
-        passed = (COMPLETE_NOTE in plan.extra and one.requested_time > begin for one in timeline.completed_writes)
+        passed = (COMPLETE_NOTE in plan.extra and write.requested_time > begin for write in timeline.completed_writes)
     return sum(passed) >= COMMITS_WITHOUT_CLEAN_MAX
 
 

@@ -100,7 +100,7 @@ def _reasons(
             f"one of the newest {retention.versions} slices" if n >= first_kept else "" for n in range(len(slices))
         ]
         if retention.reading_since is not None:
-            older = sum(one.instant_time < retention.reading_since for one in slices)
+            older = sum(file_slice.instant_time < retention.reading_since for file_slice in slices)
             reasons[max(0, older - 1) :] = ["a pending write may be reading it"] * len(slices[max(0, older - 1) :])
     else:
         reasons = _reasons_by_earliest(slices, retention.earliest, view)

@@ -90,7 +90,7 @@ def pending_clusterings(table: TableState) -> tuple[Instant, ...]:
 
     Cost: see `load_clustering_plans`.
     """
-    return tuple(one for one in table.timeline.instants if _is_pending(table, one))
+    return tuple(instant for instant in table.timeline.instants if _is_pending(table, instant))
 
 
 def _is_pending(table: TableState, instant: Instant) -> bool:

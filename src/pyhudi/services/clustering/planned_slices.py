@@ -95,5 +95,5 @@ def _changed(table: TableState, instant: Instant, groups: Iterable[FileGroupId])
         "it again",
         table=table.storage.uri,
         instant=instant.requested_time,
-        file_groups=[f"{one.partition_path}/{one.file_id}" for one in groups],
+        file_groups=[f"{group.partition_path}/{group.file_id}" for group in groups],
     )

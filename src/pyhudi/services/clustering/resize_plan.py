@@ -54,7 +54,7 @@ def planned_resizes(
     slices = [each for group in view.latest.values() for each in group]
     resized = {group.partition_path for group in clustered_groups(table.storage, table.timeline)}
     held = {**dict.fromkeys((each.group for each in slices if each.partition_path in resized), _RESIZED), **held}
-    if any(not is_clustering_plan(table.storage, table.version, one) for one in table.timeline.pending_writes):
+    if any(not is_clustering_plan(table.storage, table.version, write) for write in table.timeline.pending_writes):
         held = dict.fromkeys((each.group for each in slices), _WRITTEN)
     paths = {each.partition_path for each in slices if each.group not in held}
     rings = {path: load_ring(table.storage, table.timeline, path)[0] for path in sorted(paths)}

@@ -132,8 +132,11 @@ def _check_no_partial_updates(call: ServiceCall, table: TableState) -> None:
     Cost: the headers of the blocks of the newest logs.
     """
     slices = [one for group in load_view(table.storage, table.timeline).latest.values() for one in group if one.logs]
-    tasks = [LookIntoLogsTask(storage=table.storage.spec, paths=tuple(log.path for log in one.logs)) for one in slices]
-    size = sum(log.size for one in slices for log in one.logs)
+    tasks = [
+        LookIntoLogsTask(storage=table.storage.spec, paths=tuple(log.path for log in file_slice.logs))
+        for file_slice in slices
+    ]
+    size = sum(log.size for file_slice in slices for log in file_slice.logs)
     partial = call.engine.map(have_partial_rows, tasks, size_bytes=size, description="look into logs")
     for one in (one for one, is_partial in zip(slices, partial, strict=True) if is_partial):
         raise UnsupportedFeatureError(

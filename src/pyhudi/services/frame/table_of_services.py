@@ -77,7 +77,7 @@ def _log_compaction_due(call: ServiceCall) -> Due:
 
 
 def _plans_of(action: Action, call: ServiceCall) -> tuple[Instant, ...]:
-    return tuple(one for one in call.table.timeline.pending_compactions if one.action is action)
+    return tuple(compaction for compaction in call.table.timeline.pending_compactions if compaction.action is action)
 
 
 def _compact(call: ServiceCall, *, of_logs: bool) -> tuple[Work, ...]:

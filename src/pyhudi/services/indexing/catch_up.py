@@ -52,12 +52,14 @@ def steps_between(before: Timeline, now: TableState) -> Iterator[Step]:
 
 
 def _check_whole(before: Timeline, now: TableState) -> None:
-    restored = {one.requested_time for one in before.instants if one.action is Action.RESTORE}
-    if any(one.action is Action.RESTORE and one.requested_time not in restored for one in now.timeline.instants):
+    restored = {instant.requested_time for instant in before.instants if instant.action is Action.RESTORE}
+    if any(
+        instant.action is Action.RESTORE and instant.requested_time not in restored for instant in now.timeline.instants
+    ):
         raise CannotCatchUpError("the table was restored")
     if before.latest_time and now.timeline.starts_after(before.latest_time):
         raise CannotCatchUpError("writes that are not in the index were archived")
-    ended = {_identity(one) for one in before.instants if one.state is InstantState.COMPLETED}
+    ended = {_identity(instant) for instant in before.instants if instant.state is InstantState.COMPLETED}
     for rollback in now.timeline.instants:
         if rollback.action is Action.ROLLBACK and _identity(rollback) not in ended:
             undone = load_rollback_plan(now.storage, rollback, now.version).instant_time
@@ -71,15 +73,15 @@ def _check_whole(before: Timeline, now: TableState) -> None:
 def _without(before: Timeline, now: TableState, late: list[Instant]) -> Timeline:
     """The timeline of now, with the late actions still pending."""
     pending = {_identity(one): _pending(before, now, one) for one in late}
-    instants = tuple(pending.get(_identity(one), one) for one in now.timeline.instants)
+    instants = tuple(pending.get(_identity(instant), instant) for instant in now.timeline.instants)
     return Timeline(now.version, instants, now.timeline.foreign)
 
 
 def _pending(before: Timeline, now: TableState, completed: Instant) -> Instant:
     """An action before it was completed, which may have changed the word for it."""
-    for one in before.instants:
-        if one.requested_time == completed.requested_time and one.state is not InstantState.COMPLETED:
-            return one
+    for instant in before.instants:
+        if instant.requested_time == completed.requested_time and instant.state is not InstantState.COMPLETED:
+            return instant
     is_compaction = completed.action is Action.COMMIT and now.config.table_type is TableType.MERGE_ON_READ
     action = Action.COMPACTION if is_compaction else completed.action
     return replace(completed, action=action, state=InstantState.INFLIGHT, completion_time=None)

@@ -87,7 +87,7 @@ def _partition(call: ServiceCall, name: str, columns: tuple[str, ...]) -> Metada
         options = replace(options, indexed_columns=own)
     by_partition = call.config.record_index.by_partition or (name == RECORD_INDEX and is_by_partition(call.table))
     record_index = replace(call.config.record_index, enabled=not by_partition, by_partition=by_partition)
-    by_options = {one.name: one for one in asked_indexes(options, record_index)}
+    by_options = {index.name: index for index in asked_indexes(options, record_index)}
     partition = by_options.get(name) or maintained_partition(name, call.table)
     if not can_be_built(partition, call.table):
         raise InvalidRequestError(

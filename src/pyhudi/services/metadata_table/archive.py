@@ -45,16 +45,16 @@ def archive_instants(call: ServiceCall, inner: Timeline, check_held: CheckHeld) 
 def archivable_instants(timeline: Timeline, inner: Timeline) -> tuple[Instant, ...]:
     """The instants that may leave, oldest first. Pure."""
     writes = inner.completed_writes
-    compactions = sorted(one.requested_time for one in writes if one.action is Action.COMMIT)
+    compactions = sorted(write.requested_time for write in writes if write.action is Action.COMMIT)
     if len(writes) <= COMMITS_MAX or len(compactions) < 2:
         return ()
     kept_slice = compactions[-2]
     bounds = [
         kept_slice,
         writes[-COMMITS_MIN].requested_time,
-        *(one.requested_time for one in writes if position_of(one) >= kept_slice),
-        *(one.requested_time for one in inner.instants if one.state is not InstantState.COMPLETED),
-        *(one.requested_time for one in timeline.instants),
+        *(write.requested_time for write in writes if position_of(write) >= kept_slice),
+        *(instant.requested_time for instant in inner.instants if instant.state is not InstantState.COMPLETED),
+        *(instant.requested_time for instant in timeline.instants),
     ]
     bound = min(bounds)
-    return tuple(one for one in inner.instants if one.requested_time < bound)
+    return tuple(instant for instant in inner.instants if instant.requested_time < bound)

@@ -52,7 +52,7 @@ def _place(instant_time: str, inner: Timeline) -> str:
 
     Instants are archived before the oldest kept slice only (`archive.py`), so the name of such a log is enough.
     """
-    by_name: dict[str, str] = {one.requested_time: position_of(one) for one in inner.completed_writes}
+    by_name: dict[str, str] = {write.requested_time: position_of(write) for write in inner.completed_writes}
     if instant_time in by_name:
         return by_name[instant_time]
     return instant_time if inner.starts_after(instant_time) else "9"

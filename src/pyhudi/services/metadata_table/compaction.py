@@ -71,16 +71,18 @@ def delta_commits_since_compaction(inner: Timeline) -> int:
     """How many delta commits of the metadata table a compaction would merge. Pure."""
     newest = newest_compaction(inner) or ""
     return sum(
-        one.action is Action.DELTA_COMMIT
-        and not one.requested_time.startswith(INITIAL_PREFIX)
-        and (one.completion_time or one.requested_time) > newest
-        for one in inner.completed_writes
+        write.action is Action.DELTA_COMMIT
+        and not write.requested_time.startswith(INITIAL_PREFIX)
+        and (write.completion_time or write.requested_time) > newest
+        for write in inner.completed_writes
     )
 
 
 def newest_compaction(inner: Timeline) -> InstantTime | None:
     """The instant of the newest completed compaction of the metadata table. Pure."""
-    return max((one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT), default=None)
+    return max(
+        (write.requested_time for write in inner.completed_writes if write.action is Action.COMMIT), default=None
+    )
 
 
 def in_the_way(table: TableState, inner: Timeline) -> str | None:
@@ -89,8 +91,10 @@ def in_the_way(table: TableState, inner: Timeline) -> str | None:
     A delta commit whose action is pending in the table may be undone, which is impossible once it is merged. In version
     6 an earlier write that is pending will have an instant below the compaction's.
     """
-    pending = {one.requested_time for one in table.timeline.instants if one.state is not InstantState.COMPLETED}
-    known = {one.requested_time for one in inner.instants if one.action is Action.DELTA_COMMIT}
+    pending = {
+        instant.requested_time for instant in table.timeline.instants if instant.state is not InstantState.COMPLETED
+    }
+    known = {instant.requested_time for instant in inner.instants if instant.action is Action.DELTA_COMMIT}
     if not inner.version.has_completion_times:
         newest = max(known, default="")
         return min((time for time in pending if time <= newest), default=None)
@@ -100,7 +104,9 @@ def in_the_way(table: TableState, inner: Timeline) -> str | None:
 def finish_compactions(call: ServiceCall, check_held: CheckHeld) -> int:
     """Execute the compactions of the metadata table that were planned and not completed; how many. Under the lock."""
     state = load_metadata_state(call.table)
-    pending = [one for one in state.timeline.pending_compactions if one.action is Action.COMPACTION]
+    pending = [
+        compaction for compaction in state.timeline.pending_compactions if compaction.action is Action.COMPACTION
+    ]
     for instant in pending:
         plan = load_compaction_plan(state.storage, instant, state.timeline.version)
         _execute(call, state, instant, plan, check_held)
@@ -136,9 +142,11 @@ def next_time(table: TableState, inner: Timeline, suffix: str = _COMPACTION) -> 
     time. In version 6 it has three digits more, the suffix, as JVM Hudi's.
     """
     if not inner.version.has_completion_times:
-        return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)[:17]}{suffix}")
-    completed = max((one.completion_time for one in table.timeline.instants if one.completion_time), default=None)
-    newest = max(position_of(one) for one in inner.completed_writes)
+        return InstantTime(f"{max(write.requested_time for write in inner.completed_writes)[:17]}{suffix}")
+    completed = max(
+        (instant.completion_time for instant in table.timeline.instants if instant.completion_time), default=None
+    )
+    newest = max(position_of(write) for write in inner.completed_writes)
     return completed if completed is not None and completed > newest else None
 
 

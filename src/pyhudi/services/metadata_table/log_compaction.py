@@ -66,10 +66,10 @@ def logs_may_be_due(state: MetadataState, threshold: int) -> bool:
     joined = max(state.log_compactions & state.timeline.completed_times, default="")
     since = max(compacted, joined)
     later = sum(
-        one.action is Action.DELTA_COMMIT
-        and one.requested_time not in state.log_compactions
-        and position_of(one) > since
-        for one in state.timeline.completed_writes
+        write.action is Action.DELTA_COMMIT
+        and write.requested_time not in state.log_compactions
+        and position_of(write) > since
+        for write in state.timeline.completed_writes
     )
     return later + (joined > compacted) >= threshold
 

@@ -154,7 +154,11 @@ def expire_partitions(call: ServiceCall) -> Expired | None:
 def _last_changes(table: TableState, latest: Mapping[str, Sequence[FileSlice]]) -> dict[str, str | None]:
     """By partition, the newest write among its files; JVM Hudi looks at base files only, and misses updates in logs."""
     newest = {
-        partition: max(time for one in slices for time in (one.instant_time, *(log.instant_time for log in one.logs)))
+        partition: max(
+            time
+            for file_slice in slices
+            for time in (file_slice.instant_time, *(log.instant_time for log in file_slice.logs))
+        )
         for partition, slices in latest.items()
     }
     if table.version.has_completion_times:
@@ -162,7 +166,7 @@ def _last_changes(table: TableState, latest: Mapping[str, Sequence[FileSlice]]) 
     # Logs of version 6 do not show their writes. Those that the active timeline does not name are older than it.
     writes = load_written_files(table.storage, table.version, table.timeline.completed_writes)
     for partition, slices in latest.items():
-        if any(one.logs for one in slices):
+        if any(file_slice.logs for file_slice in slices):
             named = (write.requested_time for write, files in writes.items() if partition in files.written)
             newest[partition] = max(newest[partition], table.timeline.first_time or "", *named)
     return dict(newest)
@@ -177,7 +181,7 @@ def _creations(table: TableState, partitions: Sequence[str], wanted: Callable[[s
     storage = table.storage
     written = at_once(storage, lambda partition: _written_creation(storage, partition), partitions)
     times = dict(zip(partitions, written, strict=True))
-    replacements = [one for one in table.timeline.completed_writes if one.action is Action.REPLACE_COMMIT]
+    replacements = [write for write in table.timeline.completed_writes if write.action is Action.REPLACE_COMMIT]
     found = at_once(storage, lambda one: load_commit_metadata(storage, one, table.version), replacements)
     for instant, metadata in zip(replacements, found, strict=True):
         if metadata.operation is WriteOperation.DELETE_PARTITION:

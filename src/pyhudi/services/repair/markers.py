@@ -24,8 +24,8 @@ def delete_markers(call: ServiceCall, instant_time: str) -> None:
         raise InvalidRequestError("instant_time must be an instant, such as 20240131100000000", instant=instant_time)
     with table_lock(call.table.storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         timeline = call.table.reload().timeline
-        for one in timeline.instants:
-            if one.requested_time == instant_time and one.state is not InstantState.COMPLETED:
+        for instant in timeline.instants:
+            if instant.requested_time == instant_time and instant.state is not InstantState.COMPLETED:
                 raise InvalidRequestError(
                     "this instant is pending, and its markers say which files belong to it: roll it back, or let it "
                     "end; nothing was deleted",

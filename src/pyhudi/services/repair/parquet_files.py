@@ -78,7 +78,7 @@ def delete_invalid_files(call: ServiceCall, paths: Sequence[str]) -> None:
     storage = call.table.storage
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         timeline = call.table.reload().timeline
-        known = {one.requested_time for one in timeline.instants}
+        known = {instant.requested_time for instant in timeline.instants}
         needed = []
         for path in paths:
             name = parse_data_file(path.rpartition("/")[2])

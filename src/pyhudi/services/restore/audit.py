@@ -32,7 +32,7 @@ class PastState:
     @property
     def paths(self) -> frozenset[str]:
         """The files of the state, relative to the table."""
-        return frozenset(path for slices in self.slices.values() for one in slices for path in one.paths)
+        return frozenset(path for slices in self.slices.values() for file_slice in slices for path in file_slice.paths)
 
 
 def audit(table: TableState, write: Instant, *, verb: str) -> PastState:

@@ -116,7 +116,9 @@ def finish_restores(table: TableState, settings: TransactionSettings, environmen
 def pending_restores(timeline: Timeline) -> tuple[Instant, ...]:
     """Restores that have begun and are not completed, oldest first."""
     return tuple(
-        one for one in timeline.instants if one.action is Action.RESTORE and one.state is not InstantState.COMPLETED
+        instant
+        for instant in timeline.instants
+        if instant.action is Action.RESTORE and instant.state is not InstantState.COMPLETED
     )
 
 
@@ -130,7 +132,7 @@ def _announce(
     )
     plan = RestorePlan(
         to=planned.target.requested_time,
-        instants=tuple((one.requested_time, one.action.value) for one in planned.instants),
+        instants=tuple((instant.requested_time, instant.action.value) for instant in planned.instants),
     )
     put_requested(table.storage, table.version, pending, encode_restore_plan(plan), lock)
     return pending, plan

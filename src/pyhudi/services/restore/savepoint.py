@@ -93,7 +93,7 @@ def _complete(
     table = call.table.reload()
     state = audit(table, write, verb="keep")
     files = {
-        partition: tuple(path.rpartition("/")[2] for one in slices for path in one.paths)
+        partition: tuple(path.rpartition("/")[2] for file_slice in slices for path in file_slice.paths)
         for partition, slices in state.slices.items()
     }
     now_ms = call.environment.clock.now_ms()

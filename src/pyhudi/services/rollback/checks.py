@@ -36,7 +36,7 @@ def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
 
     Raises `InvalidRequestError` where there is none, or more than one.
     """
-    of_time = [one for one in table.timeline.instants if one.requested_time == instant_time]
+    of_time = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
     cleans = [one for one in of_time if one.action is Action.CLEAN and one.state is not InstantState.COMPLETED]
     found = [one for one in of_time if one.action in WRITE_ACTIONS | SERVICES] or cleans
     if len(found) > 1:

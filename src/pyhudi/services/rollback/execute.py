@@ -228,7 +228,7 @@ def _check_belongs_to(storage: Storage, path: str, instant_time: str) -> None:
     is_ours = name is not None and name.instant_time == instant_time
     if isinstance(name, LogFileName) and not is_ours:
         blocks = () if storage.info(path) is None else scan_blocks(storage, path)
-        is_ours = all(one.kind is BlockType.CORRUPT or one.instant_time == instant_time for one in blocks)
+        is_ours = all(block.kind is BlockType.CORRUPT or block.instant_time == instant_time for block in blocks)
     if not is_ours:
         raise UnsafePathError(
             "a rollback plan names a file of another write; nothing was changed",

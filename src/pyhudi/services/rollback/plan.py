@@ -156,9 +156,9 @@ def _logs_of_resizes(
     if not table.version.has_completion_times or not table.has_hashing_metadata:
         return ()
     resizes = {
-        one.requested_time
-        for one in table.timeline.instants
-        if one.action in (Action.CLUSTERING, Action.REPLACE_COMMIT) and one.requested_time != instant_time
+        instant.requested_time
+        for instant in table.timeline.instants
+        if instant.action in (Action.CLUSTERING, Action.REPLACE_COMMIT) and instant.requested_time != instant_time
     }
     found = set()
     for path in paths if markers is None else markers:

@@ -318,6 +318,6 @@ def move_of(call: ServiceCall, leg: Leg, lock: HeldLock | None = None) -> Move:
     bounds: Mapping[str, str] = {}
     if lock is not None and target.has_completion_times and leg.moves_timeline:
         table = call.table
-        active = {one.requested_time for one in table.timeline.instants if one.action in WRITE_ACTIONS}
+        active = {instant.requested_time for instant in table.timeline.instants if instant.action in WRITE_ACTIONS}
         bounds = write_bounds(active | archived_write_times(table.storage, table.version))
     return Move(call, leg, properties, target, lock, bounds)

@@ -43,7 +43,7 @@ def archived_instants(table: TableState) -> list[Instant]:
     if version.has_completion_times:
         times = [one for file in history_files(storage, version) for one in times_in(storage, version, file)]
     else:
-        times = [(one.instant_time, None, one.action) for one in logged_instants(storage, version)]
+        times = [(instant.instant_time, None, instant.action) for instant in logged_instants(storage, version)]
     known = {(time, completed, action) for time, completed, action in times if action in _ACTIONS}
     found = [_completed(time, action, completed) for time, completed, action in known]
     return sorted(found, key=lambda one: (one.requested_time, one.action), reverse=True)

@@ -97,7 +97,7 @@ def logged_cleaned_files(storage: Storage, version: TableVersion, *, after: str)
     def load() -> frozenset[str]:
         paths: set[str] = set()
         for log in readable_logs(storage, version):
-            if any(one.action == Action.CLEAN.value and one.instant_time > after for one in log.instants):
+            if any(instant.action == Action.CLEAN.value and instant.instant_time > after for instant in log.instants):
                 paths.update(*(one.cleaned for one in log.detailed(storage) if one.instant_time > after))
         return frozenset(paths)
 
@@ -110,7 +110,10 @@ def logged_replacements(storage: Storage, version: TableVersion, *, after: str) 
     def load() -> dict[str, CommitMetadata]:
         found: dict[str, CommitMetadata] = {}
         for log in readable_logs(storage, version):
-            if any(one.action == Action.REPLACE_COMMIT.value and one.instant_time > after for one in log.instants):
+            if any(
+                instant.action == Action.REPLACE_COMMIT.value and instant.instant_time > after
+                for instant in log.instants
+            ):
                 writes = log.writes(storage).items()
                 found |= {time: one for (time, action), one in writes if action == Action.REPLACE_COMMIT.value}
         return {time: one for time, one in found.items() if time > after}
@@ -135,10 +138,10 @@ def logged_commit(storage: Storage, version: TableVersion, write: LoggedWrite) -
 
 def _places(storage: Storage, version: TableVersion) -> dict[LoggedWrite, ArchivedLog]:
     return {
-        (one.instant_time, one.action): log
+        (instant.instant_time, instant.action): log
         for log in readable_logs(storage, version)
-        for one in log.instants
-        if one.action in _WRITES
+        for instant in log.instants
+        if instant.action in _WRITES
     }
 
 

@@ -116,6 +116,11 @@ def _spans(file: HistoryFile, instants: Collection[str]) -> bool:
 
 def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
     logs = archived_logs(storage, version)
-    times = {one.instant_time: one.instant_time for log in logs for one in log.instants if one.action in _WRITES}
+    times = {
+        instant.instant_time: instant.instant_time
+        for log in logs
+        for instant in log.instants
+        if instant.action in _WRITES
+    }
     damage = next((log.damage for log in logs if log.damage is not None), None)
     return ArchivedWrites(times, min(times, default=None), damage=damage)

@@ -210,8 +210,8 @@ def check_indexes(table: TableState) -> Iterator[str]:
     """K19: indexes and statistics say what the rows and files say, and reads that ask them find the same rows."""
     if FILES not in table.config.metadata_partitions:
         return
-    for one in differences(table).to_pylist():
-        yield f"K19: {one['problem']}: {one['path'] or ''} {one['detail'] or ''}"
+    for difference in differences(table).to_pylist():
+        yield f"K19: {difference['problem']}: {difference['path'] or ''} {difference['detail'] or ''}"
     rows = read_whole(table, None)
     asked = HudiTable(TableHandle(table, {}, LocalEngine(parallelism=1), SYSTEM))
     for value in sorted({value for _, value in rows}):

@@ -57,7 +57,7 @@ def is_archived(storage: Storage, version: TableVersion, instant: Instant) -> bo
 def archived_instants(storage: Storage, version: TableVersion) -> list[tuple[str, str]]:
     """Time and action of every instant of the archived timeline, as often as it is there. Cost: the whole archive."""
     if not version.has_completion_times:
-        return [(one.instant_time, one.action) for one in logged_instants(storage, version)]
+        return [(instant.instant_time, instant.action) for instant in logged_instants(storage, version)]
     files = history_files(storage, version)
     return [(time, action) for file in files for time, _, action in times_in(storage, version, file)]
 
@@ -211,7 +211,7 @@ class Watcher:
         timeline = load_timeline(self.table.storage, self.table.version)
         if any(one.requested_time == instant.requested_time for one in timeline.instants):
             return f"K17: {instant.requested_time} is archived, and looks pending on the timeline"
-        older = [one for one in timeline.completed_writes if one.requested_time < instant.requested_time]
+        older = [write for write in timeline.completed_writes if write.requested_time < instant.requested_time]
         if instant.action in WRITE_ACTIONS and older:
             return f"K17: {instant.requested_time} left the timeline before {older[0].requested_time}"
         return None
@@ -352,10 +352,10 @@ def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
     As of a write readers may be refused, while one is pending that began before it.
     """
     timeline = facts.table.timeline
-    first_pending = min((one.requested_time for one in timeline.pending_writes), default=None)
+    first_pending = min((write.requested_time for write in timeline.pending_writes), default=None)
     plans = clean_plans(facts.storage, timeline)
     earliest = max((plan.earliest[0] for plan in plans if plan.earliest is not None), default="")
-    for as_of in [None, *(one.requested_time for one in timeline.completed_writes)]:
+    for as_of in [None, *(write.requested_time for write in timeline.completed_writes)]:
         if as_of is not None and as_of < earliest:
             continue
         try:
@@ -460,8 +460,8 @@ def check_endings(facts: Facts) -> Iterator[str]:
     batches = [one.extra[BATCH_ID_METADATA] for one in facts.metadata.values() if BATCH_ID_METADATA in one.extra]
     for batch in {one for one in batches if batches.count(one) > 1}:
         yield f"K7: the batch {batch} was committed twice"
-    times = [one.requested_time for one in facts.table.timeline.completed_writes]
-    completed = {(str(one.requested_time), one.action) for one in facts.table.timeline.completed_writes}
+    times = [write.requested_time for write in facts.table.timeline.completed_writes]
+    completed = {(str(write.requested_time), write.action) for write in facts.table.timeline.completed_writes}
     for time in {one for one in times if times.count(one) > 1}:
         yield f"K7: {time} is completed twice"
     for rollback in facts.table.timeline.instants:
@@ -474,7 +474,7 @@ def check_endings(facts: Facts) -> Iterator[str]:
 def check_archive(facts: Facts) -> Iterator[str]:
     """K17: no instant is archived twice, nor a write that replaced file groups of which there are still files."""
     yield from archived_twice(facts.table)
-    kept = {one.requested_time for one in facts.table.timeline.completed_writes}
+    kept = {write.requested_time for write in facts.table.timeline.completed_writes}
     for one in facts.archived:
         younger = [time for time in kept if time > one.requested_time]
         if facts.metadata[one.requested_time].replaced_file_ids and younger:
@@ -514,7 +514,7 @@ def check_restores(facts: Facts) -> Iterator[str]:
 
 def check_order(facts: Facts) -> Iterator[str]:
     """K8: completion times differ, so that a position in the history is one moment."""
-    positions = [position_of(one) for one in facts.writes]
+    positions = [position_of(write) for write in facts.writes]
     for position in {one for one in positions if positions.count(one) > 1}:
         yield f"K8: two writes were completed at {position}"
 
@@ -525,12 +525,12 @@ def check_followers(facts: Facts) -> Iterator[str]:
         return
     for actor in {one.actor for one in facts.history.told if one.since is not None}:
         reads = [one for one in facts.history.told if one.actor == actor and one.since is not None]
-        given = [time for one in reads for time in one.seen]
-        last = max(one.position for one in reads)
+        given = [time for read in reads for time in read.seen]
+        last = max(read.position for read in reads)
         missed = {
-            one.requested_time
-            for one in facts.writes
-            if position_of(one) <= last and position_of(one) > (reads[0].since or "")
+            write.requested_time
+            for write in facts.writes
+            if position_of(write) <= last and position_of(write) > (reads[0].since or "")
         } - {*given}
         if missed or len(given) != len({*given}):
             yield f"K12: {actor} was given {sorted(given)}, and missed {sorted(missed)}"
@@ -594,7 +594,7 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
 
 def clean_plans(storage: Storage, timeline: Timeline) -> tuple[CleanPlan, ...]:
     """The plans of the cleans on a timeline, completed or not. Cost: a read for each."""
-    cleans = [one for one in timeline.instants if one.action is Action.CLEAN]
-    requested = (replace(one, state=InstantState.REQUESTED, completion_time=None) for one in cleans)
+    cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
+    requested = (replace(clean, state=InstantState.REQUESTED, completion_time=None) for clean in cleans)
     paths = [instant_path(one, timeline.version) for one in requested]
     return tuple(decode_clean_plan(storage.read(path), path=path) for path in paths)

@@ -134,7 +134,9 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
         view = load_view(storage, base.timeline, request.partition_paths)
         remove_orphans(view)
         slices = [one for path in sorted(request.partition_paths) for one in view.latest.get(path, ())]
-        found = {} if is_replace else {one: rows_of_slice(view, base.timeline, one) for one in slices}
+        found = (
+            {} if is_replace else {file_slice: rows_of_slice(view, base.timeline, file_slice) for file_slice in slices}
+        )
         updates, inserts = _placed(request, found)
         mark_inflight(transaction, _profile(request.operation, updates, inserts))
         target = job.target(transaction.instant_time, DIRECT_MARKERS)
@@ -190,7 +192,12 @@ def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
     view = load_view(table.storage, timeline)
     latest = view.latest if as_of is None else view.latest_until(as_of)
     seen = timeline if as_of is None else timeline.until(as_of)
-    return sorted(row for slices in latest.values() for one in slices for row in rows_of_slice(view, seen, one).items())
+    return sorted(
+        row
+        for slices in latest.values()
+        for file_slice in slices
+        for row in rows_of_slice(view, seen, file_slice).items()
+    )
 
 
 def rows_of_slice(view: FileSystemView, timeline: Timeline, one: FileSlice) -> dict[str, str]:

@@ -229,11 +229,11 @@ def _recover(stage: Stage) -> None:
 
 def _recover_late(stage: Stage) -> None:
     """Recover when everybody else has ended, and everything that they kept alive has expired."""
-    others = [one for one in stage.run.actors if one is not stage.actor]
+    others = [actor for actor in stage.run.actors if actor is not stage.actor]
     stage.run.wait(
         stage.actor,
         until_ms=stage.run.world.now_ms + 100 * AGES_MS,
-        condition=lambda: all(one.is_done for one in others),
+        condition=lambda: all(other.is_done for other in others),
     )
     stage.run.pass_time(2 * AGES_MS)
     serve(stage, lambda stage: finish(stage.seat))
@@ -241,12 +241,12 @@ def _recover_late(stage: Stage) -> None:
 
 def _run_attempts(stage: Stage) -> None:
     """Run the attempts of tasks that their writes do not wait for, from the moment when there are any."""
-    others = [one for one in stage.run.actors if one is not stage.actor]
+    others = [actor for actor in stage.run.actors if actor is not stage.actor]
     attempts = stage.history.attempts
     stage.run.wait(
         stage.actor,
         until_ms=stage.run.world.now_ms + 100 * AGES_MS,
-        condition=lambda: bool(attempts) or all(one.is_done for one in others),
+        condition=lambda: bool(attempts) or all(other.is_done for other in others),
     )
     for attempt in attempts:
         serve(stage, lambda stage, run=attempt: run(stage.seat.storage))  # type: ignore[misc]
@@ -470,7 +470,10 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     found = []
     for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_common):
         others = (*OTHERS, "cluster", *(SERVICES if kind.is_merge_on_read else ()))
-        pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
+        pairs = [
+            *combinations_with_replacement(WRITERS, 2),
+            *((writer, other) for writer in WRITERS for other in others),
+        ]
         pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
         triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
         triples += [(one, "attempt", other) for one in OUTLIVED for other in ("read", "update", "late")]

@@ -474,7 +474,7 @@ def choices_at(run: Run, point: Point) -> Sequence[str]:
     if powers.jumps:
         options += [JUMP, BACK] if run.actors[point.actor].ahead_ms else [JUMP, BACK, AHEAD]
     if (powers.pauses or powers.sleeps) and any(
-        timer.due_ms <= run.world.now_ms for one in run.actors for timer in one.timers
+        timer.due_ms <= run.world.now_ms for actor in run.actors for timer in actor.timers
     ):
         options.append(BEAT)
     return options

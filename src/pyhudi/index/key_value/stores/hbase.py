@@ -66,7 +66,9 @@ class HBaseTable:
 
     def put(self, rows: Sequence[tuple[bytes, Mapping[bytes, bytes]]]) -> None:
         """Write cells of rows, by their qualifiers. Cost: a call for `keys_per_put` rows."""
-        self._change(rows, lambda batch, row, cells: batch.put(row, {self._column(one): cells[one] for one in cells}))
+        self._change(
+            rows, lambda batch, row, cells: batch.put(row, {self._column(cell): cells[cell] for cell in cells})
+        )
 
     def delete(self, rows: Sequence[bytes]) -> None:
         """Delete all cells of rows. Cost: as `put`."""
