@@ -27,7 +27,7 @@ SMALL = {"hoodie.parquet.small.file.limit": "0"}
 IN_MEMORY = {"hoodie.index.type": "INMEMORY", **SMALL}
 GLOBAL = {
     "hoodie.index.type": "GLOBAL_SIMPLE",
-    "hoodie.index.class": "tests.unit.index.test_remembering:STORE",
+    "hoodie.index.class": "tests.unit.index.key_value.test_index:STORE",
     **SMALL,
 }
 FEW_INSTANTS = {
@@ -226,9 +226,9 @@ class NeedyIndex(DictIndex):
         ("org.apache.hudi.index.MyIndex", ConfigError, "importable Python name"),
         ("no.such.module:Index", ConfigError, "cannot be loaded"),
         ("tests.support.indexes:NoIndex", ConfigError, "cannot be loaded"),
-        ("tests.unit.index.test_remembering:NeedyIndex", ConfigError, "cannot be loaded"),
-        ("tests.unit.index.test_remembering:HalfAnIndex", ConfigError, "needs the methods"),
-        ("tests.unit.index.test_remembering:SilentIndex", StorageError, "did not answer for each key"),
+        ("tests.unit.index.key_value.test_index:NeedyIndex", ConfigError, "cannot be loaded"),
+        ("tests.unit.index.key_value.test_index:HalfAnIndex", ConfigError, "needs the methods"),
+        ("tests.unit.index.key_value.test_index:SilentIndex", StorageError, "did not answer for each key"),
     ],
 )
 def test_index_that_is_none_is_refused_and_nothing_is_written(name: str, error: type[Exception], reason: str) -> None:
