@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +14,7 @@ from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.config.location import table_path
 from pyhudi.errors import InvalidRequestError
 from pyhudi.storage.open import open_storage
-
-if TYPE_CHECKING:
-    from pyhudi.api.scan import Scan
+from pyhudi.storage.protocol import Storage
 
 BYTES_PER_FILE: Final = 512 * 1024 * 1024
 """In memory; a file of Parquet has a part of that."""
@@ -34,9 +32,14 @@ class Exported:
     bytes: int
 
 
-def export_to_parquet(scan: Scan, path: str | os.PathLike[str], hudi_options: HudiOptions | None) -> Exported:
-    """Write the rows. See `Scan.to_parquet`."""
-    source = scan._state.storage
+def export_to_parquet(
+    source: Storage,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    path: str | os.PathLike[str],
+    hudi_options: HudiOptions | None,
+) -> Exported:
+    """Write rows of the table in `source`, which have a schema. See `Scan.to_parquet`."""
     options = {**source.spec.options, **known_options(hudi_options, call="to_parquet")}
     target = open_storage(table_path(path, {}), options)
     if f"{target.uri}/".startswith(f"{source.uri}/"):
@@ -47,11 +50,10 @@ def export_to_parquet(scan: Scan, path: str | os.PathLike[str], hudi_options: Hu
     if target.list_recursive(""):
         raise InvalidRequestError("the folder of an export must be empty, and this one has files", path=target.uri)
     files = rows = size = 0
-    batches = scan.to_batches()
     first = next(batches, None)
     while first is not None or not files:
         name = f"part-{files:05}.parquet"
-        with target.open_output(name) as sink, pq.ParquetWriter(sink, scan.schema) as writer:
+        with target.open_output(name) as sink, pq.ParquetWriter(sink, schema) as writer:
             first, written = _fill(writer, first, batches)
         info = target.info(name)
         files, rows, size = files + 1, rows + written, size + (0 if info is None else info.size)

@@ -1,7 +1,6 @@
 """`HudiTable`: a table as a value, and its daily verbs; everything else is under a noun. Works without Spark.
 
-What opens a table and plans a read is loaded with this module. A write, a service or an alteration loads what it needs
-when it is called: all of it would take a short program longer than its reads.
+A write or a service loads what it needs when it is called: all of it would take a short program longer than its reads.
 """
 
 from __future__ import annotations
@@ -412,8 +411,7 @@ class HudiTable(RowVerbs):
     ) -> WriteResult:
         """Delete records. Cost: as `upsert`.
 
-        `keys` are rows with the columns of the key and of the partition; for a table with one key column and no
-        partitions also a list of keys.
+        `keys`: rows with the columns of key and partition; for one key column and no partitions also a list of keys.
 
         >>> table.delete(pa.table({"id": [1], "city": ["oslo"]})).deleted
         1

@@ -138,7 +138,7 @@ class Scan:
         """
         from pyhudi.api.export import export_to_parquet  # noqa: PLC0415 - reads do without
 
-        return export_to_parquet(self, path, hudi_options)
+        return export_to_parquet(self._state.storage, self.schema, self.to_batches(), path, hudi_options)
 
     def to_df(self, spark: SparkSession) -> DataFrame:
         """The rows as a Spark DataFrame, read when an action runs.

@@ -1,4 +1,4 @@
-"""Where expressions and types end in a statement, by Spark's grammar.
+"""Ends of expressions and types in a statement, by Spark's grammar.
 
 In an expression operands and operators take turns. So a word after an operator is an operand, whatever the word: `end`
 in `x - end` is a column, as Spark reserves no such word. A word after an operand is an operator, goes on with the
