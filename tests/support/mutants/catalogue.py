@@ -238,7 +238,7 @@ LOCKS = (
         (HeldLock, HeldLock.check_held, nothing),
         at="mor8/lease/update+schedule",
         within=PAUSE,
-        breaks="K1",
+        breaks="K1 K6",
     ),
     mutant(
         "a lease is taken that is not over",
