@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.config.enums import CompactionStrategy
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, InternalError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.metadata.compaction import decode_compaction_plan, encode_compaction_plan
@@ -37,6 +38,9 @@ def slice_of(partition: str, file_id: str, *logs: int, base: int | None = MB) ->
             LogFile(partition, name, f"{partition}/{name}", size) for name, size in zip(log_names, logs, strict=True)
         ),
     )
+
+
+REGEX_KEY = "hoodie.compaction.partition.path.regex"
 
 
 def plan_with(slices: list[FileSlice], *strategies: str, **changes: object) -> PlannedCompaction:
@@ -216,11 +220,16 @@ def test_regex_need_match_a_part_only() -> None:
     assert "does not match '=(eu|asia)'" in planned.skipped[0].reason
 
 
-@pytest.mark.parametrize("regex", [None, "("])
-def test_regex_that_is_missing_or_wrong_is_refused(regex: str | None) -> None:
+def test_strategy_by_regex_without_one_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        plan_with([slice_of("p", "f-0", 1)], "PartitionRegexBasedCompactionStrategy", partition_regex=regex)
-    assert caught.value.context["option"] == "hoodie.compaction.partition.path.regex"
+        plan_with([slice_of("p", "f-0", 1)], "PartitionRegexBasedCompactionStrategy")
+    assert caught.value.context["option"] == REGEX_KEY
+
+
+def test_wrong_regex_is_refused_when_the_options_are_read() -> None:
+    with pytest.raises(ConfigError) as caught:
+        WriteConfig.from_options({REGEX_KEY: "("})
+    assert caught.value.context["option"] == REGEX_KEY
 
 
 @pytest.mark.parametrize("days_first", [True, False])
