@@ -19,7 +19,7 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.functions.function_rows import file_slice_rows, timeline_rows
-from pyhudi.sql.functions.jvm_functions import register
+from pyhudi.sql.functions.jvm_functions import plan_of, register
 from pyhudi.sql.functions.metadata_records import metadata_records
 from pyhudi.sql.rewriting import keeps_its_text
 from pyhudi.sql.statements.call import context_of, evaluated, values_of
@@ -107,7 +107,7 @@ def with_table_functions(spark: SparkSession, text: str, *, is_format: bool) -> 
 
     Raises `SqlStatementError` for an argument that is no constant, and what `rows_of_call` raises.
     """
-    _register(spark)
+    register_functions(spark)
     cursor = Cursor(text)
     if keeps_its_text(cursor):
         if is_connect(spark):
@@ -146,7 +146,11 @@ def _escaped(text: str, *, is_format: bool) -> str:
 _registered: WeakKeyDictionary[SparkSession, Sequence[bool]] = WeakKeyDictionary()
 
 
-def _register(spark: SparkSession) -> None:
+def register_functions(spark: SparkSession) -> None:
     """Give a classic session the functions, once."""
     if not is_connect(spark) and spark not in _registered:
-        _registered[spark] = [register(spark, name, functools.partial(rows_of_call, name)) for name in FUNCTIONS]
+        _registered[spark] = [register(spark, name, functools.partial(_plan_of_call, name)) for name in FUNCTIONS]
+
+
+def _plan_of_call(name: str, spark: SparkSession, *values: Any) -> Any:
+    return plan_of(rows_of_call(name, spark, *values))

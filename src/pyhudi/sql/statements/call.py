@@ -17,6 +17,7 @@ from pyhudi.errors import ConfigError, TableNotFoundError, UnsupportedFeatureErr
 from pyhudi.spark.options import with_session_store
 from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.catalog.session_options import session_options
+from pyhudi.sql.catalog.session_tables import SESSION_CATALOG
 from pyhudi.sql.procedures.binding import Argument, WrongArgumentError, bind, nearest
 from pyhudi.sql.procedures.call_context import CallContext, Given
 from pyhudi.sql.procedures.declared import Procedure
@@ -25,7 +26,6 @@ from pyhudi.sql.statements.protocol import frame_of
 from pyhudi.sql.text.tokens import Cursor, Slice, error_at
 
 _NAMESPACES = ((), ("system",), ("spark_catalog", "system"), ("spark_catalog",))
-_SESSION_CATALOG = "spark_catalog"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _PLAIN_TEXT = re.compile(r'\'([^\'\\]*)\'|"([^"\\]*)"')
 _WORDS: Mapping[str, Any] = {"TRUE": True, "FALSE": False, "NULL": None}
@@ -73,7 +73,7 @@ def parse(cursor: Cursor, names: Names) -> Call:
     if tuple(namespace) not in _NAMESPACES:
         raise NotHudi(str(name))
     procedure = PROCEDURES.get(last)
-    if len(namespace) < 2 and names.spark.catalog.currentCatalog() != _SESSION_CATALOG:
+    if len(namespace) < 2 and names.spark.catalog.currentCatalog() != SESSION_CATALOG:
         raise NotHudi(str(name))
     if procedure is None:
         message = f"there is no procedure {last}, CALL help lists them"
