@@ -1,48 +1,73 @@
-"""Arguments that several commands have."""
+"""The form of a command, and the arguments that several commands have."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import getdoc
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyhudi
+from pyhudi.commands.output import Output
 
 if TYPE_CHECKING:
     from pyhudi import HudiTable
 
+Run: TypeAlias = Callable[[argparse.Namespace, Output], "int | None"]
+"""What a command does with its arguments. It returns the exit status; None: all went well."""
+Argument: TypeAlias = Callable[[argparse._ActionsContainer], object]
+"""Adds an argument to a parser."""
 
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """Add the path of the table, and the options that it is opened with."""
-    parser.add_argument("path", metavar="PATH", help="the path or URI of the table")
-    add_option_argument(parser)
-
-
-def add_option_argument(parser: argparse.ArgumentParser) -> None:
-    """Add `--option KEY=VALUE`, which may be repeated, as a list of pairs."""
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="KEY=VALUE",
-        help="an option of Hudi or of the store; may be repeated",
-    )
+EXIT_STATUS: Final = (
+    "Exit status: 0 all is well; 1 something failed, is wrong or is not there; 2 the arguments, an option or the table "
+    "were refused, and nothing was begun."
+)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of `pyhudi`: what it does, its arguments in their order, and what its help ends with."""
+
+    run: Run
+    arguments: tuple[Argument, ...]
+    epilog: str
+
+    @property
+    def description(self) -> str:
+        """The first paragraph of what the function says of itself."""
+        return " ".join((getdoc(self.run) or "").split("\n\n")[0].split())
 
 
-def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    """Add `--dry-run`."""
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done; nothing is written")
+def command(*arguments: Argument, epilog: str = EXIT_STATUS) -> Callable[[Run], Command]:
+    """Make a function with these arguments a command, which help describes by the docstring."""
+    return lambda run: Command(run, arguments, epilog)
 
 
-def add_limit(parser: argparse.ArgumentParser, default: int | None, what: str) -> None:
-    """Add `--limit N`; without a default all are shown."""
-    shown = "all" if default is None else str(default)
-    parser.add_argument("--limit", type=whole_number, default=default, metavar="N", help=f"how many {what} ({shown})")
+def argument(*names: str, **settings: Any) -> Argument:
+    """Declare an argument, as `add_argument` of argparse takes it."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def one_of(*arguments: Argument) -> Argument:
+    """Declare arguments of which one call has at most one."""
+
+    def add(parser: argparse._ActionsContainer) -> None:
+        group = parser.add_mutually_exclusive_group()
+        for each in arguments:
+            each(group)
+
+    return add
+
+
+def together(*arguments: Argument) -> Argument:
+    """Declare arguments that go together."""
+    return lambda parser: [each(parser) for each in arguments]
+
+
+def limit(default: int, what: str) -> Argument:
+    """Declare `--limit N`: how many of something are shown."""
+    return argument("--limit", type=whole_number, default=default, metavar="N", help=f"how many {what} ({default})")
 
 
 def opened(chosen: argparse.Namespace) -> HudiTable:
@@ -68,3 +93,16 @@ def key_and_value(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise argparse.ArgumentTypeError(f"must be KEY=VALUE, not {text!r}")
     return key, value
+
+
+OPTION: Final = argument(
+    "--option",
+    action="append",
+    default=[],
+    type=key_and_value,
+    metavar="KEY=VALUE",
+    help="an option of Hudi or of the store; may be repeated",
+)
+JSON: Final = argument("--json", action="store_true", help="print one JSON document")
+DRY_RUN: Final = argument("--dry-run", action="store_true", help="only say what would be done; nothing is written")
+TABLE: Final = together(argument("path", metavar="PATH", help="the path or URI of the table"), OPTION)

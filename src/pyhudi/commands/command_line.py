@@ -10,9 +10,10 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pyhudi import __version__
+from pyhudi.commands.arguments import Command
 from pyhudi.commands.output import Output, finish_output
 from pyhudi.commands.registry import COMMANDS, GROUPS
 from pyhudi.commands.safe_text import safe_text
@@ -20,11 +21,6 @@ from pyhudi.errors import HudiError, InvalidRequestError, UnsupportedFeatureErro
 
 WELL, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 """The exit statuses: all is well; something failed, or was found to be wrong; nothing was begun; Ctrl-C."""
-
-EXIT_STATUS = (
-    "Exit status: 0 all is well; 1 something failed, is wrong or is not there; 2 the arguments, an option or the table "
-    "were refused, and nothing was begun."
-)
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,33 +57,29 @@ def _run(words: list[str]) -> int:
         hint = f"did you mean {near[0]}?" if near else "`pyhudi --help` lists them"
         output.note(f"pyhudi: there is no command {name!r}: {hint}")
         return REFUSED
-    module = module_of(name)
     chosen = parser_of(name).parse_args(rest)
     with _warnings_as_notes():
         try:
-            status: int = module.run(chosen, Output(as_json=getattr(chosen, "json", False)))
+            status = command_of(name).run(chosen, Output(as_json=getattr(chosen, "json", False)))
         except HudiError as error:
             output.note(f"pyhudi {name}: {error}")
             return REFUSED if isinstance(error, InvalidRequestError | UnsupportedFeatureError) else FAILED
-    return status
+    return WELL if status is None else status
 
 
-def module_of(name: str) -> Any:
-    """The module of a command."""
-    return importlib.import_module(f"pyhudi.commands.{COMMANDS[name].module}")
+def command_of(name: str) -> Command:
+    """The command with this name. Its module is loaded."""
+    module = importlib.import_module(f"pyhudi.commands.{COMMANDS[name].module}")
+    found: Command = getattr(module, name.replace("-", "_"))
+    return found
 
 
 def parser_of(name: str) -> Parser:
     """The parser of a command's arguments."""
-    module = module_of(name)
-    paragraphs = (module.__doc__ or "").split("\n\n")
-    parser = Parser(
-        prog=f"pyhudi {name}",
-        description=" ".join(paragraphs[0].split()),
-        epilog=getattr(module, "EPILOG", EXIT_STATUS),
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
+    found = command_of(name)
+    parser = Parser(prog=f"pyhudi {name}", description=found.description, epilog=found.epilog, allow_abbrev=False)
+    for add in found.arguments:
+        add(parser)
     return parser
 
 

@@ -1,28 +1,25 @@
-"""Print a script that completes the commands and arguments of `pyhudi` in a shell.
-
-For bash, in `~/.bashrc`: eval "$(pyhudi completion bash)"
-"""
+"""`pyhudi completion`."""
 
 from __future__ import annotations
 
 import argparse
 
+from pyhudi.commands.arguments import argument, command
 from pyhudi.commands.output import Output
 from pyhudi.commands.registry import COMMANDS
 
-EPILOG = (
+_EPILOG = (
     'bash: eval "$(pyhudi completion bash)" in ~/.bashrc; zsh: eval "$(pyhudi completion zsh)" in ~/.zshrc, after'
     " compinit; fish: pyhudi completion fish > ~/.config/fish/completions/pyhudi.fish"
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+@command(argument("shell", choices=("bash", "zsh", "fish")), epilog=_EPILOG)
+def completion(chosen: argparse.Namespace, output: Output) -> int:
+    """Print a script that completes the commands and arguments of `pyhudi` in a shell.
 
-
-def run(chosen: argparse.Namespace, output: Output) -> int:
-    """Write the script."""
+    For bash, in `~/.bashrc`: eval "$(pyhudi completion bash)"
+    """
     from pyhudi.commands.command_line import parser_of  # noqa: PLC0415 - it imports this module by name
 
     flags = {name: _flags(parser_of(name)) for name in COMMANDS}
@@ -57,8 +54,8 @@ complete -o filenames -F _pyhudi pyhudi"""
 
 def _fish(flags: dict[str, list[str]]) -> str:
     lines = [
-        f"complete -c pyhudi -n __fish_use_subcommand -f -a {name} -d '{command.help}'"
-        for name, command in COMMANDS.items()
+        f"complete -c pyhudi -n __fish_use_subcommand -f -a {name} -d '{listed.help}'"
+        for name, listed in COMMANDS.items()
     ]
     lines += [
         f"complete -c pyhudi -n '__fish_seen_subcommand_from {name}' -l {text.removeprefix('--')}"

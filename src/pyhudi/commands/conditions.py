@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from pyhudi.commands.arguments import argument, names_of
 from pyhudi.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,17 +17,15 @@ _CONDITION = re.compile(r"\s*(\S+?)\s*(==|!=|<>|<=|>=|=|<|>|\bnot in\b|\bin\b)\s
 _OPERATORS = {"=": "==", "<>": "!="}
 
 
-def add_rows_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what says which rows and columns: `--columns`, `--where`, `--as-of`."""
-    parser.add_argument("--columns", metavar="NAMES", help="only these columns, separated by commas")
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="only rows with e.g. 'fare > 10', 'city in oslo,rome'; all hold of several",
-    )
-    parser.add_argument("--as-of", metavar="TIME", help="as the rows were: an instant, a time, a savepoint")
+COLUMNS: Final = argument("--columns", type=names_of, metavar="NAMES", help="only these columns, separated by commas")
+WHERE: Final = argument(
+    "--where",
+    action="append",
+    default=[],
+    metavar="CONDITION",
+    help="only rows with e.g. 'fare > 10', 'city in oslo,rome'; all hold of several",
+)
+AS_OF: Final = argument("--as-of", metavar="TIME", help="as the rows were: an instant, a time, a savepoint")
 
 
 def conditions_of(texts: list[str], schema: pa.Schema) -> list[tuple[str, str, Any]] | None:

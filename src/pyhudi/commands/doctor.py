@@ -1,7 +1,4 @@
-"""Say what is wrong with a table, its store or this machine, and what mends it; with --fix mend it.
-
-Without a path it looks at this machine. With --store the path's store is tried, too, in a folder that goes again.
-"""
+"""`pyhudi doctor`."""
 
 from __future__ import annotations
 
@@ -9,30 +6,32 @@ import argparse
 from typing import Any
 
 import pyhudi
-from pyhudi.commands.arguments import add_json, add_option_argument, opened, whole_number
+from pyhudi.commands.arguments import JSON, OPTION, argument, command, opened, whole_number
 from pyhudi.commands.output import Output
 from pyhudi.errors import CorruptDataError, InvalidRequestError
 
-EPILOG = (
+_EPILOG = (
     "Exit status: 0 nothing is wrong (notes are work that is due); 1 there are errors or warnings; 2 the arguments or "
     "the table were refused."
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("path", metavar="PATH", nargs="?", help="the path or URI of the table; none: this machine")
-    parser.add_argument("--fix", action="store_true", help="mend what can be mended, and look again")
-    parser.add_argument("--store", action="store_true", help="try what the store below PATH keeps of its promises")
-    parser.add_argument(
+@command(
+    argument("path", metavar="PATH", nargs="?", help="the path or URI of the table; none: this machine"),
+    argument("--fix", action="store_true", help="mend what can be mended, and look again"),
+    argument("--store", action="store_true", help="try what the store below PATH keeps of its promises"),
+    argument(
         "--files", type=whole_number, default=1000, metavar="N", help="how many file slices are opened at most (1000)"
-    )
-    add_option_argument(parser)
-    add_json(parser)
+    ),
+    OPTION,
+    JSON,
+    epilog=_EPILOG,
+)
+def doctor(chosen: argparse.Namespace, output: Output) -> int:
+    """Say what is wrong with a table, its store or this machine, and what mends it; with --fix mend it.
 
-
-def run(chosen: argparse.Namespace, output: Output) -> int:
-    """Write the findings, the worst first."""
+    Without a path it looks at this machine. With --store the path's store is tried, too, in a folder that goes again.
+    """
     if chosen.path is None and (chosen.fix or chosen.store):
         raise InvalidRequestError("--fix and --store need the path of a table or of a folder of the store")
     if chosen.path is None:

@@ -1,7 +1,4 @@
-"""Ask a table in SQL, by DuckDB: `pyhudi query PATH "select city, sum(fare) from t group by city"`.
-
-The table is called `t`. Only the columns that the query names are read.
-"""
+"""`pyhudi query`."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from pyhudi.commands.arguments import add_json, add_limit, add_table, opened
-from pyhudi.commands.conditions import conditions_of
+from pyhudi.commands.arguments import JSON, TABLE, argument, command, limit, opened
+from pyhudi.commands.conditions import AS_OF, WHERE, conditions_of
 from pyhudi.commands.output import Output
-from pyhudi.commands.some_rows import write_rows
+from pyhudi.commands.rows import write_rows
 from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -21,18 +18,19 @@ if TYPE_CHECKING:
 _TABLE = "t"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add_table(parser)
-    parser.add_argument("sql", metavar="SQL", help="a query of the table t")
-    parser.add_argument("--where", action="append", default=[], metavar="CONDITION", help="as of `pyhudi sample`")
-    parser.add_argument("--as-of", metavar="TIME", help="as the rows were: an instant, a time, a savepoint")
-    add_limit(parser, 1000, "rows")
-    add_json(parser)
+@command(
+    TABLE,
+    argument("sql", metavar="SQL", help="a query of the table t"),
+    WHERE,
+    AS_OF,
+    limit(1000, "rows"),
+    JSON,
+)
+def query(chosen: argparse.Namespace, output: Output) -> int:
+    """Ask a table in SQL, by DuckDB: `pyhudi query PATH "select city, sum(fare) from t group by city"`.
 
-
-def run(chosen: argparse.Namespace, output: Output) -> int:
-    """Run the query, and write its rows."""
+    The table is called `t`. Only the columns that the query names are read.
+    """
     try:
         import duckdb  # noqa: PLC0415 - an extra
     except ImportError as error:

@@ -1,8 +1,8 @@
 """The commands of `pyhudi`: their names and groups, and what they do in one line.
 
-A command is a module with `add_arguments(parser)` and `run(chosen, output)`, which returns the exit status. It is
-loaded when it is asked for. Commands call the public API alone, by names of `pyhudi`, which
-load pyarrow when they are first used: help and completion start without it.
+A command is a function of a module, made one by `@command` with its arguments. Its module is loaded when it is asked
+for. Commands call the public API alone, by names of `pyhudi`, which load pyarrow when they are first used: help and
+completion start without it.
 """
 
 from __future__ import annotations
@@ -12,55 +12,55 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command: what it does in one line, and the module of `pyhudi.commands` that does it."""
+class Listed:
+    """A command in the list: what it does in one line, and the module of `pyhudi.commands` that has its function."""
 
     help: str
     module: str
 
 
-GROUPS: Final[dict[str, dict[str, Command]]] = {
+GROUPS: Final[dict[str, dict[str, Listed]]] = {
     "look at a table": {
-        "describe": Command("what kind of table this is, and how large", "describe"),
-        "schema": Command("its columns and their types", "schema"),
-        "history": Command("what each write did, newest first", "history"),
-        "timeline": Command("its instants, of writes and services", "timeline"),
-        "files": Command("its file slices and their sizes", "files"),
-        "partitions": Command("its partitions and their sizes", "partitions"),
-        "stats": Command("small files, logs, skew, and what its writes cost", "stats"),
+        "describe": Listed("what kind of table this is, and how large", "look"),
+        "schema": Listed("its columns and their types", "look"),
+        "history": Listed("what each write did, newest first", "look"),
+        "timeline": Listed("its instants, of writes and services", "look"),
+        "files": Listed("its file slices and their sizes", "look"),
+        "partitions": Listed("its partitions and their sizes", "look"),
+        "stats": Listed("small files, logs, skew, and what its writes cost", "look"),
     },
     "look at its rows": {
-        "sample": Command("some rows", "sample"),
-        "query": Command("the answer of a SQL query, by DuckDB", "query"),
-        "lookup": Command("the rows with some record keys", "lookup"),
-        "changes": Command("what was written after a time", "changes"),
-        "diff": Command("the rows that differ between two moments", "diff"),
-        "export": Command("write rows as plain Parquet files", "export"),
-        "explain": Command("what a read opens and leaves out, and why", "explain"),
+        "sample": Listed("some rows", "rows"),
+        "query": Listed("the answer of a SQL query, by DuckDB", "query"),
+        "lookup": Listed("the rows with some record keys", "rows"),
+        "changes": Listed("what was written after a time", "rows"),
+        "diff": Listed("the rows that differ between two moments", "rows"),
+        "export": Listed("write rows as plain Parquet files", "rows"),
+        "explain": Listed("what a read opens and leaves out, and why", "rows"),
     },
     "look after a table": {
-        "services": Command("run the table services that are due, once or again and again", "services"),
-        "compact": Command("merge logs into base files", "compact"),
-        "cluster": Command("put small files together, sorted", "cluster"),
-        "clean": Command("delete file slices that no retained state needs", "clean"),
-        "archive": Command("shorten the active timeline", "archive"),
-        "expire": Command("drop partitions that are too old", "expire"),
-        "index": Command("list, build and drop indexes", "index"),
-        "upgrade": Command("take it to another table version", "upgrade"),
+        "services": Listed("run the table services that are due, once or again and again", "services"),
+        "compact": Listed("merge logs into base files", "maintenance"),
+        "cluster": Listed("put small files together, sorted", "maintenance"),
+        "clean": Listed("delete file slices that no retained state needs", "maintenance"),
+        "archive": Listed("shorten the active timeline", "maintenance"),
+        "expire": Listed("drop partitions that are too old", "maintenance"),
+        "index": Listed("list, build and drop indexes", "maintenance"),
+        "upgrade": Listed("take it to another table version", "maintenance"),
     },
     "undo and mend": {
-        "doctor": Command("what is wrong with a table, its store or this machine", "doctor"),
-        "savepoint": Command("keep a state readable; list, delete savepoints", "savepoint"),
-        "restore": Command("go back to an earlier state", "restore"),
-        "rollback": Command("undo the newest write, or what dead writers left", "rollback"),
-        "rebuild-metadata": Command("build the metadata table again", "rebuild_metadata"),
+        "doctor": Listed("what is wrong with a table, its store or this machine", "doctor"),
+        "savepoint": Listed("keep a state readable; list, delete savepoints", "undo"),
+        "restore": Listed("go back to an earlier state", "undo"),
+        "rollback": Listed("undo the newest write, or what dead writers left", "undo"),
+        "rebuild-metadata": Listed("build the metadata table again", "undo"),
     },
     "make and fill a table": {
-        "bootstrap": Command("make a folder of Parquet files a table", "bootstrap"),
-        "streamer": Command("read what is new in files or queues into a table", "streamer"),
+        "bootstrap": Listed("make a folder of Parquet files a table", "bootstrap"),
+        "streamer": Listed("read what is new in files or queues into a table", "streamer"),
     },
     "this command": {
-        "completion": Command("print a script that completes commands in a shell", "completion"),
+        "completion": Listed("print a script that completes commands in a shell", "completion"),
     },
 }
-COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
+COMMANDS: Final = {name: listed for group in GROUPS.values() for name, listed in group.items()}

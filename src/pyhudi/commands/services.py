@@ -1,4 +1,4 @@
-"""Run table services, once or again and again, as a process beside writers."""
+"""`pyhudi services`."""
 
 from __future__ import annotations
 
@@ -9,28 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyhudi.commands.arguments import add_json, add_table, names_of, opened
-from pyhudi.commands.output import Output, finish_output
-from pyhudi.commands.progress import shown_on_terminal
+from pyhudi.commands.arguments import JSON, TABLE, argument, command, names_of, opened
+from pyhudi.commands.output import Output, finish_output, progress_on_terminal
 from pyhudi.errors import HudiError, InvalidRequestError
 
 if TYPE_CHECKING:
     from pyhudi import HudiTable
 
-EPILOG = (
+_EPILOG = (
     "Exit status: 0 if no service failed in the last round, 1 if one did, 2 if the arguments, an option or the table"
     " were refused. Ctrl-C and SIGTERM end the process after the service that is running; a second Ctrl-C ends it at"
     " once, and the next run finishes what it left."
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add_table(parser)
-    parser.add_argument("--every", type=_seconds, metavar="SECONDS", help="run again so many seconds after each round")
-    parser.add_argument("--only", type=names_of, default=[], metavar="NAMES", help="only these, separated by commas")
-    parser.add_argument("--dry-run", "--plan", action="store_true", help="only say what is due, and why")
-    add_json(parser)
 
 
 def _seconds(text: str) -> float:
@@ -40,8 +30,16 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def run(chosen: argparse.Namespace, output: Output) -> int:
-    """Run what is due, or say what is."""
+@command(
+    TABLE,
+    argument("--every", type=_seconds, metavar="SECONDS", help="run again so many seconds after each round"),
+    argument("--only", type=names_of, default=[], metavar="NAMES", help="only these, separated by commas"),
+    argument("--dry-run", "--plan", action="store_true", help="only say what is due, and why"),
+    JSON,
+    epilog=_EPILOG,
+)
+def services(chosen: argparse.Namespace, output: Output) -> int:
+    """Run table services, once or again and again, as a process beside writers."""
     if chosen.json and chosen.every is not None:
         raise InvalidRequestError("--json prints one document, and --every has no end: give one of them")
     table = opened(chosen)
@@ -85,7 +83,7 @@ def _round(
         if stop.is_set():
             break
         try:
-            runs = table.services.run(only=name, on_progress=shown_on_terminal()).to_pylist()
+            runs = table.services.run(only=name, on_progress=progress_on_terminal()).to_pylist()
         except HudiError as error:
             runs = [{"service": name, "outcome": "failed", "message": str(error)}]
         for one in runs:

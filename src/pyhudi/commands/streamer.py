@@ -1,4 +1,4 @@
-"""Read what is new in files or queues into a table, with the arguments of JVM Hudi's HoodieStreamer."""
+"""`pyhudi streamer`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from pyhudi.commands.arguments import add_json, key_and_value
+from pyhudi.commands.arguments import JSON, argument, command, key_and_value
 from pyhudi.commands.output import Output, finish_output
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
@@ -19,60 +19,59 @@ INTERRUPTED: Final = 130
 """The exit status after Ctrl-C or SIGTERM, as shells have it."""
 _NO_NEW_DATA: Final = "NoNewDataTerminationStrategy"
 _ROUNDS: Final = "max.rounds.without.new.data.to.shutdown"
-EPILOG = (
+_EPILOG = (
     "Exit status: 0 if all went well, also where there was nothing new; 1 if the source or the write failed; 2 if the"
     " arguments or an option were refused; 130 after Ctrl-C or SIGTERM. After 1 and 130 nothing of the last batch is in"
     " the table, and the next run reads it again."
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("--target-base-path", required=True, metavar="PATH", help="the path or URI of the table")
-    parser.add_argument("--target-table", metavar="NAME", help="the name of a new table")
-    parser.add_argument("--table-type", metavar="TYPE", help="COPY_ON_WRITE or MERGE_ON_READ, of a new table")
-    parser.add_argument("--source-class", default="JsonDFSSource", metavar="CLASS", help="such as ParquetDFSSource")
-    parser.add_argument(
+@command(
+    argument("--target-base-path", required=True, metavar="PATH", help="the path or URI of the table"),
+    argument("--target-table", metavar="NAME", help="the name of a new table"),
+    argument("--table-type", metavar="TYPE", help="COPY_ON_WRITE or MERGE_ON_READ, of a new table"),
+    argument("--source-class", default="JsonDFSSource", metavar="CLASS", help="such as ParquetDFSSource"),
+    argument(
         "--source-ordering-fields",
         "--source-ordering-field",
         metavar="COLUMNS",
         help="what says which version of a row is the newest",
-    )
-    parser.add_argument("--op", default="UPSERT", help="UPSERT, INSERT, BULK_INSERT and so on")
-    parser.add_argument("--filter-dupes", action="store_true", help="with INSERT: drop rows whose keys are there")
-    parser.add_argument("--props", metavar="FILE", help="a property file with options")
-    parser.add_argument(
+    ),
+    argument("--op", default="UPSERT", help="UPSERT, INSERT, BULK_INSERT and so on"),
+    argument("--filter-dupes", action="store_true", help="with INSERT: drop rows whose keys are there"),
+    argument("--props", metavar="FILE", help="a property file with options"),
+    argument(
         "--hoodie-conf",
         action="append",
         default=[],
         type=key_and_value,
         metavar="KEY=VALUE",
         help="an option, over those of the file; may be repeated",
-    )
-    parser.add_argument("--schemaprovider-class", metavar="CLASS", help="FilebasedSchemaProvider")
-    parser.add_argument("--transformer-class", metavar="CLASSES", help="such as SqlQueryBasedTransformer")
-    parser.add_argument("--source-limit", type=int, metavar="N", help="about how many bytes or messages a batch has")
-    parser.add_argument("--checkpoint", metavar="TEXT", help="where to begin; counts once")
-    parser.add_argument("--ignore-checkpoint", metavar="WORD", help="read from the begin; counts once for each word")
-    parser.add_argument("--allow-commit-on-no-checkpoint-change", action="store_true", help="commit without new rows")
-    parser.add_argument("--continuous", action="store_true", help="go on, until an error or a signal")
-    parser.add_argument("--min-sync-interval-seconds", type=float, default=0, metavar="SECONDS")
-    parser.add_argument("--max-pending-compactions", type=int, default=5, metavar="N", help="wait at so many plans")
-    parser.add_argument("--max-pending-clustering", type=int, default=5, metavar="N", help="wait at so many plans")
-    parser.add_argument("--disable-compaction", action="store_true", help="another process compacts")
-    parser.add_argument(
+    ),
+    argument("--schemaprovider-class", metavar="CLASS", help="FilebasedSchemaProvider"),
+    argument("--transformer-class", metavar="CLASSES", help="such as SqlQueryBasedTransformer"),
+    argument("--source-limit", type=int, metavar="N", help="about how many bytes or messages a batch has"),
+    argument("--checkpoint", metavar="TEXT", help="where to begin; counts once"),
+    argument("--ignore-checkpoint", metavar="WORD", help="read from the begin; counts once for each word"),
+    argument("--allow-commit-on-no-checkpoint-change", action="store_true", help="commit without new rows"),
+    argument("--continuous", action="store_true", help="go on, until an error or a signal"),
+    argument("--min-sync-interval-seconds", type=float, default=0, metavar="SECONDS"),
+    argument("--max-pending-compactions", type=int, default=5, metavar="N", help="wait at so many plans"),
+    argument("--max-pending-clustering", type=int, default=5, metavar="N", help="wait at so many plans"),
+    argument("--disable-compaction", action="store_true", help="another process compacts"),
+    argument(
         "--post-write-termination-strategy-class",
         metavar="CLASS",
         help=f"{_NO_NEW_DATA}: end after so many rounds without anything new ({_ROUNDS}, 3)",
-    )
-    parser.add_argument("--retry-on-source-failures", action="store_true", help="ask a source that fails again")
-    parser.add_argument("--retry-interval-seconds", type=float, default=30, metavar="SECONDS")
-    parser.add_argument("--max-retry-count", type=int, default=3, metavar="N")
-    add_json(parser)
-
-
-def run(chosen: argparse.Namespace, output: Output) -> int:
-    """Run one round, or with `--continuous` one after the other, and write what each batch did."""
+    ),
+    argument("--retry-on-source-failures", action="store_true", help="ask a source that fails again"),
+    argument("--retry-interval-seconds", type=float, default=30, metavar="SECONDS"),
+    argument("--max-retry-count", type=int, default=3, metavar="N"),
+    JSON,
+    epilog=_EPILOG,
+)
+def streamer(chosen: argparse.Namespace, output: Output) -> int:
+    """Read what is new in files or queues into a table, with the arguments of JVM Hudi's HoodieStreamer."""
     from pyhudi.streamer.loop import run as run_streamer  # noqa: PLC0415 - help does without
 
     if chosen.json and chosen.continuous:

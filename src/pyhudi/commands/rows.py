@@ -1,0 +1,164 @@
+"""Commands that look at rows of a table, and those that explain or export a read."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from pyhudi.commands.arguments import DRY_RUN, JSON, TABLE, argument, command, limit, opened
+from pyhudi.commands.conditions import AS_OF, COLUMNS, WHERE, conditions_of, keys_of
+from pyhudi.commands.output import Output
+from pyhudi.commands.table_text import cell_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyhudi import HudiTable, Scan
+
+META_PREFIX = "_hoodie_"
+COMMIT_TIME = "_hoodie_commit_time"
+_ROW_OF_KEY: Final = (
+    "Exit status: 0 rows were found; 1 there is no row with such a key; 2 the arguments or the table were refused."
+)
+
+
+@command(TABLE, COLUMNS, WHERE, AS_OF, limit(10, "rows"), JSON)
+def sample(chosen: argparse.Namespace, output: Output) -> None:
+    """Print some rows of a table."""
+    rows = first_rows(scan_of_arguments(chosen, opened(chosen)), chosen.limit)
+    write_rows(rows, chosen.limit, output)
+
+
+@command(
+    TABLE,
+    argument("keys", metavar="KEY", nargs="+", help="a value of the key column; of several columns: city:oslo,id:7"),
+    COLUMNS,
+    JSON,
+    epilog=_ROW_OF_KEY,
+)
+def lookup(chosen: argparse.Namespace, output: Output) -> int:
+    """Print the rows with some record keys, by the record index if there is one."""
+    table = opened(chosen)
+    rows = table.lookup(keys_of(chosen.keys, table), chosen.columns)
+    if chosen.columns is None:
+        rows = rows.select(without_meta_columns(tuple(rows.column_names)))
+    output.rows(rows, none="no row has such a key")
+    return 0 if rows.num_rows else 1
+
+
+@command(
+    TABLE,
+    argument("--since", metavar="TIME", help="a completion time, see `pyhudi history`; by default the beginning"),
+    argument("--until", metavar="TIME", help="the same; by default now"),
+    argument("--cdc", action="store_true", help="each change with the row before and after it"),
+    COLUMNS,
+    WHERE,
+    limit(20, "rows"),
+    JSON,
+)
+def changes(chosen: argparse.Namespace, output: Output) -> None:
+    """Print what was written after a time: the newest rows, or with --cdc every insert, update and delete."""
+    table = opened(chosen)
+    scan = table.changes(
+        chosen.since,
+        chosen.until,
+        columns=chosen.columns,
+        where=conditions_of(chosen.where, table.schema),
+        format="cdc" if chosen.cdc else "latest_state",
+    )
+    if not chosen.cdc and chosen.columns is None:
+        names = [COMMIT_TIME, *without_meta_columns(scan.columns)]
+        scan = table.changes(chosen.since, chosen.until, columns=names, where=scan.where, format="latest_state")
+    rows = scan.to_arrow() if chosen.cdc else first_rows(scan, chosen.limit + 1)
+    write_rows(rows, chosen.limit, output)
+
+
+@command(
+    TABLE,
+    argument("begin", metavar="A", help="an instant, a time, or the name of a savepoint"),
+    argument("end", metavar="B", nargs="?", help="the same; by default the newest state"),
+    limit(20, "rows"),
+    JSON,
+)
+def diff(chosen: argparse.Namespace, output: Output) -> None:
+    """Print the rows that differ between two moments of a table, by record key."""
+    found = opened(chosen).diff(chosen.begin, chosen.end)
+    rows = found.slice(0, chosen.limit).to_pylist()
+    if output.as_json:
+        output.document(rows)
+    else:
+        names = ("op", "record_key", "partition_path")
+        output.records([{**{name: row[name] for name in names}, "change": _change(row)} for row in rows])
+    if found.num_rows > chosen.limit:
+        output.note(f"the first {chosen.limit:,} of {found.num_rows:,} rows; --limit N gives more")
+
+
+def _change(row: dict[str, Any]) -> str:
+    before, after = row["before"], row["after"]
+    if before is None or after is None:
+        return ", ".join(f"{name}={cell_text(value)}" for name, value in (before or after).items())
+    changed = [name for name in after if before[name] != after[name]]
+    return ", ".join(f"{name}: {cell_text(before[name])} -> {cell_text(after[name])}" for name in changed)
+
+
+@command(
+    TABLE,
+    argument("target", metavar="FOLDER", help="the path or URI of an empty folder, or of one to be made"),
+    COLUMNS,
+    WHERE,
+    AS_OF,
+    DRY_RUN,
+    JSON,
+)
+def export(chosen: argparse.Namespace, output: Output) -> None:
+    """Write the rows of a table as plain Parquet files into an empty folder."""
+    scan = scan_of_arguments(chosen, opened(chosen))
+    if chosen.dry_run:
+        output.rows(scan.files(), sizes=("size", "log_size"), none="no rows")
+    else:
+        output.result(scan.to_parquet(chosen.target), none="", sizes=("bytes",))
+
+
+@command(TABLE, COLUMNS, WHERE, AS_OF, JSON)
+def explain(chosen: argparse.Namespace, output: Output) -> None:
+    """Say what a read would do: which files and partitions it opens, what it leaves out, and why."""
+    explanation = scan_of_arguments(chosen, opened(chosen)).explain()
+    if output.as_json:
+        output.document(asdict(explanation))
+    else:
+        output.text(str(explanation))
+
+
+def scan_of_arguments(chosen: argparse.Namespace, table: HudiTable) -> Scan:
+    """The scan that `--columns`, `--where` and `--as-of` describe; without `--columns` no meta columns."""
+    where = conditions_of(chosen.where, table.schema)
+    if chosen.columns is not None:
+        return table.scan(chosen.columns, where, as_of=chosen.as_of)
+    whole = table.scan(None, where, as_of=chosen.as_of)
+    return table.scan(without_meta_columns(whole.columns), where, as_of=chosen.as_of)
+
+
+def without_meta_columns(names: tuple[str, ...]) -> list[str]:
+    """The names that are not Hudi's own."""
+    return [name for name in names if not name.startswith(META_PREFIX)]
+
+
+def first_rows(scan: Scan, limit: int) -> pa.Table:
+    """So many rows of a scan; files behind them are not read."""
+    import pyarrow as pa  # noqa: PLC0415 - help does without
+
+    batches, missing = [], limit
+    for batch in scan.to_batches():
+        batches.append(batch.slice(0, missing))
+        missing -= batches[-1].num_rows
+        if missing <= 0:
+            break
+    return pa.Table.from_batches(batches, scan.schema)
+
+
+def write_rows(rows: pa.Table, limit: int, output: Output) -> None:
+    """Write so many rows, and note on the standard error that there are more."""
+    output.rows(rows.slice(0, limit), none="no rows")
+    if rows.num_rows > limit:
+        output.note(f"the first {limit:,} rows; --limit N gives more")

@@ -1,0 +1,91 @@
+"""Commands that keep and bring back states of a table, and that build its metadata table again."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from pyhudi.commands.arguments import DRY_RUN, JSON, TABLE, argument, command, one_of, opened
+from pyhudi.commands.output import Output
+from pyhudi.errors import InvalidRequestError
+
+
+@command(
+    TABLE,
+    argument("instant", metavar="INSTANT", nargs="?", help="of a completed write; by default the newest"),
+    argument("--name", help="for restore, --as-of and --delete"),
+    argument("--comment", help="any text"),
+    one_of(
+        argument("--list", action="store_true", help="list the savepoints instead"),
+        argument("--delete", metavar="NAME", help="give a savepoint up, by its name or instant"),
+    ),
+    DRY_RUN,
+    JSON,
+)
+def savepoint(chosen: argparse.Namespace, output: Output) -> None:
+    """Keep a state of the table readable, under a name if one is given; list the savepoints, or delete one."""
+    savepoints = opened(chosen).savepoints
+    is_other = chosen.list or chosen.delete is not None
+    if is_other and (chosen.instant or chosen.name or chosen.comment):
+        raise InvalidRequestError("an instant, --name and --comment are of a new savepoint: leave --list, --delete out")
+    if chosen.list or chosen.dry_run:
+        output.rows(savepoints.list(), none="no savepoints")
+    elif chosen.delete is not None:
+        savepoints.delete(chosen.delete)
+        output.record({"deleted": chosen.delete})
+    else:
+        output.result(savepoints.create(chosen.instant, name=chosen.name, comment=chosen.comment), none="")
+
+
+@command(
+    TABLE,
+    argument("to", metavar="TO", help="the instant of a completed write, or the name of a savepoint"),
+    DRY_RUN,
+    JSON,
+)
+def restore(chosen: argparse.Namespace, output: Output) -> None:
+    """Take the table back to the state after a completed write, or at a savepoint; what came later is rolled back."""
+    recovery = opened(chosen).recovery
+    if chosen.dry_run:
+        output.rows(recovery.plan_restore(chosen.to), sizes=("size",), none="nothing came later")
+    else:
+        output.result(recovery.restore(chosen.to), none="")
+
+
+@command(
+    TABLE,
+    argument("instant", metavar="INSTANT", nargs="?", help="what to undo; by default what dead writers left"),
+    argument(
+        "--eager",
+        action="store_true",
+        help="also pending writes without a heartbeat, as a single JVM Hudi makes them; only if no process is writing",
+    ),
+    DRY_RUN,
+    JSON,
+)
+def rollback(chosen: argparse.Namespace, output: Output) -> None:
+    """Undo the newest completed write, a pending write or a plan; without an instant, what dead writers left."""
+    table = opened(chosen)
+    if chosen.instant is not None and chosen.eager:
+        raise InvalidRequestError("--eager is about what dead writers left: leave it out, or the instant")
+    if chosen.instant is None and chosen.dry_run:
+        due = [row for row in table.services.due().to_pylist() if row["service"] == "rollback"]
+        output.records(due)
+    elif chosen.instant is None:
+        done = table.recovery.roll_back_failed_writes(eager=chosen.eager)
+        output.records([asdict(one) for one in done], none="nothing was left to roll back")
+    elif chosen.dry_run:
+        output.rows(table.recovery.plan_rollback(chosen.instant), sizes=("size",))
+    else:
+        output.result(table.recovery.rollback(chosen.instant), none="")
+
+
+@command(TABLE, DRY_RUN, JSON)
+def rebuild_metadata(chosen: argparse.Namespace, output: Output) -> None:
+    """Drop the metadata table and build it again from the table: the repair of one that is damaged or behind."""
+    table = opened(chosen)
+    if chosen.dry_run:
+        found = table.inspect.metadata_check()
+        output.rows(found, sizes=("stored_bytes", "listed_bytes"), none="the metadata table agrees with the store")
+    else:
+        output.record({"built": list(table.recovery.rebuild_metadata_table())})
