@@ -333,7 +333,11 @@ def _fitting(kind: BloomFilterType, keys: int, num_entries: int, fpp: float, max
         return _Shape.for_load(num_entries, fpp), num_entries
     limit = max(num_entries, max_entries)
     shape = _Shape.for_load(min(keys, limit), fpp)
-    return (shape.crowded(keys) if keys > limit else shape), keys
+    if keys <= limit:
+        return shape, keys
+    # By powers of two: filters of files of about one size have one shape, so that they can be joined.
+    crowd = limit << (-(-keys // limit) - 1).bit_length()
+    return shape.crowded(crowd), crowd
 
 
 def parse_bloom_filter(text: str, kind: BloomFilterType, *, path: str | None = None) -> BloomFilter:

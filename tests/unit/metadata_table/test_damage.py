@@ -44,7 +44,7 @@ OF_VALUES = ("secondary_index_by_note", "expr_index_by_lower")
 CONDITIONS: dict[str, Any] = {
     "files": [("ts", ">", 0)],
     "column_stats": [("ts", "==", 2)],
-    "partition_stats": [("note", "==", "z")],
+    "partition_stats": [("ts", "==", 2)],
     "bloom_filters": [("id", "in", [1, 21, 41])],
     "record_index": [("id", "in", [1, 4, 7, 21, 41])],
     "secondary_index_by_note": [("note", "in", ["note 21", "note 7", "z"])],

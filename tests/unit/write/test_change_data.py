@@ -116,8 +116,6 @@ def test_options_of_a_write_cannot_change_what_a_table_captures() -> None:
     opened(storage).upsert(
         rows((1, "oslo", 3, "c")), hudi_options={"hoodie.table.cdc.supplemental.logging.mode": "data_before_after"}
     )
-    with pytest.raises(ConfigError, match=r"hoodie\.table\.cdc\.enabled"):
-        opened(prepared(COW[2])).upsert(rows((1, "oslo", 3, "c")), hudi_options=CAPTURE)
 
 
 def test_files_of_a_lost_attempt_are_removed_with_their_change_logs() -> None:

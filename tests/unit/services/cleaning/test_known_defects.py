@@ -188,8 +188,8 @@ def test_of_two_cleaners_that_plan_at_once_one_puts_its_plan(monkeypatch: pytest
     call = opened(storage).handle.service_call(RETAIN_TWO, call="schedule").reloaded()
     plan, others = execute.planned_clean, []
 
-    def plan_beside_another(given: ServiceCall, *, explains: bool) -> PlannedClean:
-        planned = plan(given, explains=explains)
+    def plan_beside_another(given: ServiceCall, *, explains: bool, spares_readers: bool) -> PlannedClean:
+        planned = plan(given, explains=explains, spares_readers=spares_readers)
         monkeypatch.undo()
         others.append(schedule_clean(call))
         return planned
