@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
-MODULES = ("pyhudi", "pyhudi.mergers", "pyhudi.streamer", "pyhudi.errors", "pyhudi.config")
+MODULES = ("pyhudi", "pyhudi.mergers", "pyhudi.streamer", "pyhudi.cdc", "pyhudi.errors", "pyhudi.config")
 HEAD = """\
 # API
 

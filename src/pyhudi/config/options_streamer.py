@@ -145,6 +145,34 @@ class KafkaOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeDataOptions:
+    """How messages that say how rows changed become rows."""
+
+    post_processor: str | None = option(
+        "hoodie.streamer.source.json.kafka.post.processor.class",
+        aliases=_names("source.json.kafka.post.processor.class"),
+        parse=text("the name of a class"),
+        default=None,
+        doc="The streamer: how JsonKafkaSource reads messages of Maxwell, by `MaxwellJsonKafkaSourcePostProcessor`.",
+    )
+    deserializer: str | None = option(
+        "hoodie.streamer.source.kafka.value.deserializer.class",
+        aliases=_names("source.kafka.value.deserializer.class"),
+        parse=text("the name of a class"),
+        default=None,
+        doc="The streamer, with the sources of Debezium: a class whose name ends in `StringDeserializer` for JSON."
+        " Without a schema registry it is JSON, too, and otherwise Avro.",
+    )
+    decimals: str = option(
+        "hoodie.streamer.source.debezium.decimal.handling.mode",
+        parse=text("precise, string or double"),
+        default="precise",
+        doc="The streamer, with the sources of Debezium: how it sends decimals, as its `decimal.handling.mode` says."
+        " JVM Hudi does not know this option.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransformerOptions:
     """What the transformers of the streamer do."""
 

@@ -27,6 +27,7 @@ from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_sql import SqlOptions
 from pyhudi.config.options_streamer import (
+    ChangeDataOptions,
     FolderOptions,
     KafkaOptions,
     SchemaProviderOptions,
@@ -96,6 +97,7 @@ SECTIONS = (
     Section("The streamer", StreamerOptions),
     Section("The streamer: files", FolderOptions),
     Section("The streamer: Kafka", KafkaOptions),
+    Section("The streamer: change data", ChangeDataOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
     Section("The streamer: transformers", TransformerOptions),
     Section("SQL", SqlOptions),

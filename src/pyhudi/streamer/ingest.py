@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pyhudi.config.options_streamer import StreamerOptions
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, WriteConflictError
@@ -73,8 +73,8 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     pull = ingestion.source.pull(begin.checkpoint, limit=settings.source_limit)
     if pull is None and not settings.commits_without_change:
         return None
-    stored = None if table is None else load_table_schema(table)
-    rows = _rows(pull, settings, None if stored is None else stored.arrow)
+    config = WriteConfig.from_options(_options(settings, table))
+    rows = _rows(pull, settings, table, config)
     if rows is None:
         if pull is not None and pull.must_be_kept:
             raise ConfigError(
@@ -83,19 +83,31 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
             )
         return None
     reached = begin.checkpoint if pull is None else pull.reached
-    write_done = _written(ingestion, rows, table, begin, reached)
+    write_done = _written(ingestion, rows, table, config, begin, reached)
     return IngestedBatch(items=0 if pull is None else pull.items, checkpoint=reached.text, write=write_done)
 
 
-def _rows(pull: Pull | None, settings: Settings, stored: pa.Schema | None) -> Rows | None:
+def _options(settings: Settings, table: TableState | None) -> dict[str, str]:
+    """The options of a write. Those of a new table are for the first one."""
+    if table is not None:
+        return dict(settings.options)
+    name = {_NAME: settings.path.rstrip("/").rpartition("/")[2], **settings.options}
+    return name if settings.changes is None else settings.changes.options_of_table(name)
+
+
+def _rows(pull: Pull | None, settings: Settings, table: TableState | None, config: WriteConfig) -> Rows | None:
     """The rows of a batch; None where there are none, and nothing says which columns they would have.
 
     Without columns there can be no table, and so no commit: what was read without a row is read again.
     """
-    wanted, transforms = settings.schema, settings.transforms
+    wanted, transforms, changes = settings.schema, settings.transforms, settings.changes
+    schema = None if table is None else load_table_schema(table)
+    stored = None if schema is None else schema.arrow
     rows: Rows = pa.schema([]).empty_table()
     if pull is not None and pull.items:
-        rows = pull.read(wanted, stored)
+        rows = pull.read(wanted, stored) if changes is None else pull.read(None, None)
+        if changes is not None and rows.schema.names:
+            rows = changes.rows(as_table(rows), table, config, wanted if wanted is not None else stored)
     if not rows.schema.names:
         if stored is not None:
             return stored.empty_table()
@@ -104,17 +116,19 @@ def _rows(pull: Pull | None, settings: Settings, stored: pa.Schema | None) -> Ro
         rows = wanted.empty_table()
     if not transforms:
         return rows
-    return transformed(rows.read_all() if isinstance(rows, pa.RecordBatchReader) else rows, transforms)
+    return transformed(as_table(rows), transforms)
 
 
 def _written(
-    ingestion: Ingestion, rows: Rows, table: TableState | None, begin: Resumption, reached: Checkpoint
+    ingestion: Ingestion,
+    rows: Rows,
+    table: TableState | None,
+    config: WriteConfig,
+    begin: Resumption,
+    reached: Checkpoint,
 ) -> WriteResult:
     settings, storage = ingestion.settings, ingestion.storage
-    options = dict(settings.options)
-    if table is None:
-        options.setdefault(_NAME, settings.path.rstrip("/").rpartition("/")[2])
-    config = WriteConfig.from_options(options)
+    options = _options(settings, table)
     skips = settings.group(StreamerOptions).skips_checkpoint
     if not skips:
         kept = metadata_of(reached, checkpoint=settings.checkpoint, ignore_checkpoint=settings.ignore_checkpoint)

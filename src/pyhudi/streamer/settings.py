@@ -19,6 +19,7 @@ from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.options import select_storage_options
+from pyhudi.streamer.change_data import ChangeData, change_data_of
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.schemas import group_of, provided_schema
 from pyhudi.streamer.transformers import Transform, transforms_of
@@ -57,6 +58,7 @@ class Settings:
     commits_without_change: bool = False
     schema: pa.Schema | None = None
     transforms: tuple[Transform, ...] = ()
+    changes: ChangeData | None = None
 
     def group(self, kind: type[T]) -> T:
         """Options of one kind."""
@@ -94,6 +96,7 @@ def settings_of(config: StreamerConfig) -> Settings:
         commits_without_change=config.allow_commit_on_no_checkpoint_change,
         schema=provided_schema(config.schemaprovider_class, config.schema, options),
         transforms=transforms_of(config.transformer_class, options),
+        changes=change_data_of(config.source_class, operation, options),
     )
 
 

@@ -1,8 +1,9 @@
-"""The block of docs/ingestion.md that needs a broker."""
+"""The blocks of docs/ingestion.md that need a broker."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.kafka import Broker
@@ -14,12 +15,27 @@ import pyhudi.streamer
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
 
 
-def test_block_of_the_page_ingests_a_topic(broker: Broker, tmp_path: Path):
-    broker.new_topic(name="orders")
-    broker.send("orders", [{"order_id": 1, "updated_at": 1}, {"order_id": 1, "updated_at": 2}])
-    (block,) = (one for one in blocks(ROOT / "docs" / "ingestion.md") if one.tested_by)
+def run_page_block(topic: str, broker: Broker, messages: list[dict[str, Any]], folder: Path) -> None:
+    """Run the block of the page that reads a topic, in which these messages are."""
+    broker.new_topic(name=topic)
+    broker.send(topic, messages)
+    (block,) = (block for block in blocks(ROOT / "docs" / "ingestion.md") if f'topic": "{topic}"' in block.code)
     here = type(block)(block.code.replace("localhost:9092", broker.servers), block.note)
-    run_block(here, {"pyhudi": pyhudi}, folder=tmp_path)
-    assert pyhudi.HudiTable.for_path(tmp_path / "orders").scan(["updated_at"]).to_arrow().to_pylist() == [
-        {"updated_at": 2}
+    run_block(here, {"pyhudi": pyhudi}, folder=folder)
+
+
+def test_block_of_the_page_ingests_a_topic(broker: Broker, tmp_path: Path):
+    run_page_block("orders", broker, [{"order_id": 1, "updated_at": 1}, {"order_id": 1, "updated_at": 2}], tmp_path)
+    rows = pyhudi.HudiTable.for_path(tmp_path / "orders").scan(["updated_at"]).to_arrow()
+    assert rows.to_pylist() == [{"updated_at": 2}]
+
+
+def test_block_of_the_page_ingests_changes_of_a_database(broker: Broker, tmp_path: Path):
+    source = {"connector": "postgresql", "name": "shop", "db": "shop", "schema": "public", "table": "orders"}
+    changes = [
+        {"op": op, "before": None, "after": {"order_id": 1, "n": lsn}, "source": {**source, "lsn": lsn}, "ts_ms": 1}
+        for op, lsn in (("u", 7), ("c", 3))
     ]
+    run_page_block("shop.public.orders", broker, changes, tmp_path)
+    rows = pyhudi.HudiTable.for_path(tmp_path / "orders_of_postgres").scan(["n"]).to_arrow()
+    assert rows.to_pylist() == [{"n": 7}]

@@ -33,7 +33,6 @@ Decode: TypeAlias = Callable[[pa.Table, pa.Schema | None, pa.Schema | None], pa.
 """The rows of messages, none of which has a null value. The other arguments are those of `Pull.read`."""
 AVRO: Final = "AvroKafkaSource"
 _START: Final = "auto.offset.reset"
-_REGISTRY: Final = "schema.registry.url"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,7 @@ def kafka_source(kind: str, options: KafkaOptions, registry: str | None, client:
         )
     decode: Decode = functools.partial(decode_json, options.topic)
     if kind == AVRO:
-        url = registry or client.get(_REGISTRY)
-        if url is None:
+        if registry is None:
             raise ConfigError(f"{AVRO} needs hoodie.streamer.schemaprovider.registry.url")
-        decode = functools.partial(decode_avro, options.topic, SchemaRegistry.of(url))
+        decode = functools.partial(decode_avro, options.topic, SchemaRegistry.of(registry))
     return KafkaSource(options.topic, options, given, StartAt(named), decode)

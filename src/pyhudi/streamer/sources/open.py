@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyhudi.config.options_streamer import FolderOptions, KafkaOptions, SchemaProviderOptions
+from pyhudi.config.options_streamer import ChangeDataOptions, FolderOptions, KafkaOptions, SchemaProviderOptions
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.storage.open import open_storage
+from pyhudi.streamer.change_data import SOURCES as CHANGES
 from pyhudi.streamer.sources.files import FileSource
 from pyhudi.streamer.sources.protocol import Source
 
@@ -22,7 +23,8 @@ _FILES: Final = {
     "CsvDFSSource": "csv",
 }
 _TOPICS: Final = ("JsonKafkaSource", "AvroKafkaSource")
-KNOWN: Final = (*_FILES, *_TOPICS)
+_REGISTRY: Final = "schema.registry.url"
+KNOWN: Final = (*_FILES, *_TOPICS, *CHANGES)
 
 
 def open_source(settings: Settings) -> Source:
@@ -35,17 +37,20 @@ def open_source(settings: Settings) -> Source:
         if settings.client:
             raise ConfigError("these are no options of a table or a store", given=sorted(settings.client))
         return FileSource(_FILES[name], open_storage(options.root, settings.options), options)
-    if name in _TOPICS:
+    if name in _TOPICS or name in CHANGES:
         return _kafka_source(name, settings)
     raise UnsupportedFeatureError("this source is not built", source_class=settings.source_class, known=KNOWN)
 
 
 def _kafka_source(name: str, settings: Settings) -> Source:
     try:
-        from pyhudi.streamer.sources.kafka import kafka_source  # noqa: PLC0415 - its client is an extra
+        from pyhudi.streamer.sources.kafka import AVRO, kafka_source  # noqa: PLC0415 - its client is an extra
     except ImportError as error:
         raise UnsupportedFeatureError(
             "this source needs Kafka's client: pip install 'pyhudi[kafka]'", source_class=settings.source_class
         ) from error
-    registry = settings.group(SchemaProviderOptions).registry
+    registry = settings.group(SchemaProviderOptions).registry or settings.client.get(_REGISTRY)
+    if name in CHANGES:
+        is_text = (settings.group(ChangeDataOptions).deserializer or "").endswith("StringDeserializer")
+        name = "JsonKafkaSource" if is_text or registry is None else AVRO
     return kafka_source(name, settings.group(KafkaOptions), registry, settings.client)

@@ -1,0 +1,177 @@
+"""Rows of PostgreSQL whose key changed, and of which Debezium did not send large values that did not change.
+
+In place of such a value a message has a marker. A table keeps its stored value then, by the record key. But where the
+key has changed, too, the stored value is that of the old key. The two changes of such an update, a delete of the old
+key and an insert of the new one, are at one place of the log.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.cdc.event_columns import DELETE, OPERATION
+from pyhudi.config.payloads import DEBEZIUM_UNAVAILABLE_VALUE
+from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
+from pyhudi.merge.pairs import Mask, Rows, choose, grouped, ordering_keys, record_numbers, stacked
+
+_MARKER: Final = DEBEZIUM_UNAVAILABLE_VALUE
+_OF_BYTES: Final = base64.b64encode(_MARKER.encode()).decode()
+_NONE: Final = -1
+_INSERT: Final = "c"
+
+
+def fill_moved_rows(
+    rows: pa.Table, keys: Sequence[str], ordering: Sequence[str], stored: Callable[[pa.Table], pa.Table] | None
+) -> pa.Table:
+    """The rows with the values of their old keys' rows. Raises as `flatten`. Cost: one call of `stored`, if needed."""
+    rows, markers = _marked(rows)
+    is_insert = pc.equal(rows[OPERATION], _INSERT).to_numpy()
+    is_delete = pc.equal(rows[OPERATION], DELETE).to_numpy()
+    wanted = {name: mask & is_insert for name, mask in markers.items() if (mask & is_insert).any()}
+    if not wanted:
+        return rows
+    changes = _Changes.of(rows, keys, ordering, is_insert, is_delete)
+    sources = {name: changes.sources(markers[name], np.flatnonzero(mask)) for name, mask in wanted.items()}
+    asked = np.unique(np.concatenate([source.stored for source in sources.values()]))
+    asked = asked[asked != _NONE]
+    answer = _answer(rows, keys, asked, stored)
+    for name, source in sources.items():
+        rows = _filled(rows, name, source, asked, answer)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Where values come from: of each of `rows`, the row in the batch, or that whose key's stored row has it."""
+
+    rows: Rows
+    inside: Rows
+    stored: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The changes of a batch. `order`: by key and place; `moved_from`: for inserts, the delete of the same update."""
+
+    order: Rows
+    starts: Rows
+    group: Rows
+    moved_from: Rows
+    is_delete: Mask
+
+    @classmethod
+    def of(
+        cls, rows: pa.Table, keys: Sequence[str], ordering: Sequence[str], is_insert: Mask, is_delete: Mask
+    ) -> _Changes:
+        records, count = record_numbers([rows[name] for name in keys])
+        order, starts = grouped(records, count, ordering_keys([rows[name] for name in ordering]))
+        places, place_count = record_numbers([rows[name] for name in ordering])
+        delete_at = np.full(place_count, _NONE, np.int64)
+        delete_at[places[is_delete]] = np.flatnonzero(is_delete)
+        return cls(order, starts, records, np.where(is_insert, delete_at[places], _NONE), is_delete)
+
+    def sources(self, is_marker: Mask, rows: Rows) -> _Sources:
+        """Where the values of inserts with a marker come from. One step for each change of a key that a row had."""
+        is_known = ~is_marker & ~self.is_delete
+        is_stop = is_known | (is_marker & (self.moved_from != _NONE))
+        before = self._last_before(is_stop)
+        first = self.order[self.starts[:-1]]
+        inside = np.full(len(rows), _NONE, np.int64)
+        stored = np.full(len(rows), _NONE, np.int64)
+        left, deletes = np.arange(len(rows)), self.moved_from[rows]
+        left, deletes = left[deletes != _NONE], deletes[deletes != _NONE]
+        while left.size:
+            stops = before[deletes]
+            is_first = stops == _NONE
+            stored[left[is_first]] = first[self.group[deletes[is_first]]]
+            left, stops = left[~is_first], stops[~is_first]
+            ends = is_known[stops]
+            inside[left[ends]] = stops[ends]
+            left, deletes = left[~ends], self.moved_from[stops[~ends]]
+        return _Sources(rows, inside, stored)
+
+    def _last_before(self, is_stop: Mask) -> Rows:
+        """For each row the last of these before it that has its key."""
+        at = np.where(is_stop[self.order], np.arange(len(self.order)), _NONE)
+        last = np.concatenate([[_NONE], np.maximum.accumulate(at)[:-1]])
+        begins = np.repeat(self.starts[:-1], np.diff(self.starts))
+        found = np.empty(len(self.order), np.int64)
+        found[self.order] = np.where(last >= begins, self.order[np.maximum(last, 0)], _NONE)
+        return found
+
+
+def _marked(rows: pa.Table) -> tuple[pa.Table, dict[str, Mask]]:
+    """The rows with one marker in all columns of text, and where it is."""
+    markers: dict[str, Mask] = {}
+    for number, field in enumerate(rows.schema):
+        values = rows[number]
+        if pa.types.is_string(field.type):
+            is_marker = pc.is_in(values, pa.array([_MARKER, _OF_BYTES]))
+            if pc.any(is_marker).as_py():
+                rows = rows.set_column(number, field, pc.if_else(is_marker, _MARKER, values))
+                markers[field.name] = is_marker.to_numpy()
+        elif _has_marker(values):
+            raise UnsupportedFeatureError(
+                "a large value that did not change is not sent, and only columns of text can keep their stored value: "
+                "give the source table the replica identity FULL",
+                column=field.name,
+                type=str(field.type),
+            )
+    return rows, markers
+
+
+def _has_marker(values: pa.ChunkedArray) -> bool:
+    kind = values.type
+    if pa.types.is_binary(kind):
+        return bool(pc.any(pc.equal(values, _MARKER.encode())).as_py())
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        return bool(pc.any(pc.equal(pc.list_flatten(values), _MARKER)).as_py())
+    return False
+
+
+def _answer(
+    rows: pa.Table, keys: Sequence[str], asked: Rows, stored: Callable[[pa.Table], pa.Table] | None
+) -> tuple[pa.Table, Rows] | None:
+    """The stored rows with the keys of these rows, and for each of these the number of its stored row."""
+    if not asked.size or stored is None:
+        return None
+    wanted = rows.select(list(keys)).take(pa.array(asked))
+    found = stored(wanted)
+    numbers, count = record_numbers([stacked(wanted[name], found[name]) for name in keys])
+    row_of = np.full(count, _NONE, np.int64)
+    row_of[numbers[len(asked) :]] = np.arange(found.num_rows)
+    return found, row_of[numbers[: len(asked)]]
+
+
+def _filled(rows: pa.Table, name: str, source: _Sources, asked: Rows, answer: tuple[pa.Table, Rows] | None) -> pa.Table:
+    values = rows[name]
+    pool: Any = values
+    take = source.inside.copy()
+    if answer is not None and name in answer[0].column_names:
+        found, row_of = answer
+        has_stored = np.flatnonzero(source.stored != _NONE)
+        at = row_of[np.searchsorted(asked, source.stored[has_stored])]
+        take[has_stored] = np.where(at == _NONE, _NONE, at + len(values))
+        pool = stacked(values, found[name])
+    missing = np.flatnonzero(take == _NONE)
+    if missing.size:
+        row = int(source.rows[missing[0]])
+        raise InvalidRequestError(
+            "the key of a row changed, and a large value that did not change is neither sent nor stored under the old "
+            "key: give the source table the replica identity FULL, and let it send the row again",
+            column=name,
+            row=row,
+        )
+    places = np.zeros(len(values), np.int64)
+    places[source.rows] = take
+    chosen = np.zeros(len(values), bool)
+    chosen[source.rows] = True
+    filled = choose(chosen, pool.take(pa.array(places)), values)
+    return rows.set_column(rows.column_names.index(name), rows.schema.field(name), filled)

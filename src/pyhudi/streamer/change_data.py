@@ -1,0 +1,92 @@
+"""Change data: which sources have it, and how their messages become rows of the table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.api.handle import TableHandle
+from pyhudi.api.hudi_table import HudiTable
+from pyhudi.cdc.envelopes import flatten
+from pyhudi.cdc.event_columns import table_options
+from pyhudi.config.options_streamer import ChangeDataOptions, KafkaOptions
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.schema.meta_columns import without_meta_columns
+from pyhudi.streamer.schemas import group_of
+from pyhudi.table.state import TableState
+
+SOURCES: Final = {"PostgresDebeziumSource": "postgresql", "MysqlDebeziumSource": "mysql"}
+"""JVM Hudi's classes, and the databases whose changes they read."""
+_MAXWELL: Final = "MaxwellJsonKafkaSourcePostProcessor"
+_PAYLOAD: Final = "hoodie.datasource.write.payload.class"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeData:
+    """Messages that say how rows changed. `source`: the database or program that they come from."""
+
+    source: str
+    decimals: str
+
+    def options_of_table(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The options of a new table, over which those go that are given."""
+        return dict(options) if _PAYLOAD in options else {**table_options(self.source), **options}
+
+    def rows(
+        self, messages: pa.Table, table: TableState | None, config: WriteConfig, schema: pa.Schema | None
+    ) -> pa.Table:
+        """The rows of messages, with all columns of a schema, if one is given: a column without values is not sent.
+
+        Raises as `flatten`. Cost: a read of the table, if rows need a stored value.
+        """
+        keys = _keys(table, config)
+        stored = None if table is None else functools.partial(_stored_rows, table)
+        rows = flatten(messages, keys=keys, schema=schema, stored=stored, decimals=self.decimals)
+        for field in () if schema is None else without_meta_columns(schema):
+            if field.name not in rows.column_names:
+                rows = rows.append_column(field.with_nullable(True), pa.nulls(rows.num_rows, field.type))
+        return rows
+
+
+def change_data_of(source_class: str, operation: WriteOperation, options: Mapping[str, str]) -> ChangeData | None:
+    """The change data of a source; None for one that has rows. Raises `ConfigError` and `UnsupportedFeatureError`."""
+    source = SOURCES.get(source_class.rpartition(".")[2])
+    given = group_of(ChangeDataOptions, options)
+    if given.post_processor is not None:
+        if source is not None or given.post_processor.rpartition(".")[2] != _MAXWELL:
+            raise UnsupportedFeatureError(f"the only post processor is {_MAXWELL}", given=given.post_processor)
+        source = "maxwell"
+    if source is None:
+        return None
+    if operation is not WriteOperation.UPSERT:
+        raise ConfigError("change data is written by op=UPSERT, as it updates and deletes", op=operation.value.upper())
+    if group_of(KafkaOptions, options).appends_offsets:
+        raise ConfigError("rows of change data have no columns of offsets: leave kafka.append.offsets out")
+    return ChangeData(source=source, decimals=given.decimals)
+
+
+def _keys(table: TableState | None, config: WriteConfig) -> Sequence[str]:
+    """The record keys, which must be enough to find a row: a delete may know no more, and an update may move it."""
+    keys = (config.table.record_key_fields if table is None else table.config.record_key_fields) or ()
+    partitions = (config.table.partition_fields if table is None else table.config.partition_fields) or ()
+    if not keys:
+        raise ConfigError("change data needs hoodie.datasource.write.recordkey.field, the key of the source table")
+    if not set(partitions) <= set(keys) and not config.index.index_type.is_global:
+        raise ConfigError(
+            "change data of a partitioned table needs a global index, such as hoodie.index.type=GLOBAL_SIMPLE: a "
+            "delete may know no more than the key, and an update may move the row",
+            partition_fields=list(partitions),
+        )
+    return keys
+
+
+def _stored_rows(table: TableState, keys: pa.Table) -> pa.Table:
+    """The stored rows with one of the first key's values; there may be more, with other values of the other keys."""
+    first = keys.column_names[0]
+    return HudiTable(TableHandle(table, {})).scan(where=[(first, "in", keys[first].to_pylist())]).to_arrow()

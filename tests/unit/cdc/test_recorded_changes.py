@@ -1,0 +1,66 @@
+"""The table that is made of what Debezium really sent equals the table of the database."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.change_data import MARKER, decoded
+
+import pyhudi
+from pyhudi.cdc import flatten, table_options
+
+RECORDED = Path(__file__).parent / "recorded"
+COLUMNS = ["id", "city", "amount", "big", "seen", "day", "note"]
+TYPES = pa.schema([("amount", pa.decimal128(10, 2)), ("seen", pa.timestamp("us")), ("day", pa.date32())])
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lzma.decompress((RECORDED / name).read_bytes()).splitlines()]
+
+
+def in_windows(messages: list[Any], size: int, seed: int) -> list[list[Any]]:
+    """Windows of about so many messages, shuffled; messages of one place of the log are in one window."""
+    windows: list[list[Any]] = [[]]
+    for message in messages:
+        place = message["source"]["lsn"]
+        if len(windows[-1]) >= size and windows[-1][-1]["source"]["lsn"] != place:
+            windows.append([])
+        windows[-1].append(message)
+    for window in windows:
+        random.Random(seed).shuffle(window)
+    return windows
+
+
+def as_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {name: value if isinstance(value, int | None) else str(value) for name, value in row.items()} for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("size", "seed"), [(40, 1), (10_000, 2)])
+def test_table_of_recorded_changes_of_postgresql_equals_the_source(tmp_path: Path, size: int, seed: int):
+    messages = [line["value"] for line in lines("postgres.jsonl.xz") if line["value"] is not None]
+    moved = [message for message in messages if message["op"] == "c" and message["after"].get("big") == MARKER]
+    assert len(moved) > 5  # rows whose key changed, and whose large value was not sent
+    options = {
+        "hoodie.table.name": "orders",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.write.set.null.for.missing.columns": "true",
+        **table_options("postgresql"),
+    }
+    path = tmp_path / "orders"
+
+    def stored(keys: pa.Table) -> pa.Table:
+        return pyhudi.HudiTable.for_path(path).scan(where=[("id", "in", keys["id"].to_pylist())]).to_arrow()
+
+    for window in in_windows(messages, size, seed):
+        pyhudi.save(flatten(decoded(window), keys=["id"], schema=TYPES, stored=stored), path, hudi_options=options)
+    rows = pyhudi.HudiTable.for_path(path).scan(COLUMNS).to_arrow().sort_by("id").to_pylist()
+    assert as_text(rows) == lines("postgres.final.jsonl.xz")

@@ -1,0 +1,151 @@
+"""Change data of databases as a source."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.change_data import MARKER, Database, decoded
+from tests.support.ingestions import ingestion, run_until_idle
+from tests.support.kafka import Broker
+from tests.support.tables import open_table
+
+from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.checkpoints import Checkpoint
+from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.ingest import Ingestion, ingest
+from pyhudi.streamer.settings import settings_of
+from pyhudi.streamer.sources.protocol import Pull
+
+CLASSES = {"postgresql": "PostgresDebeziumSource", "mysql": "MysqlDebeziumSource", "maxwell": "JsonKafkaSource"}
+MAXWELL = {"hoodie.streamer.source.json.kafka.post.processor.class": "a.b.MaxwellJsonKafkaSourcePostProcessor"}
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A source of these batches. Its checkpoint is how many were read."""
+
+    batches: list[pa.Table]
+
+    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
+        del limit
+        number = int(after.text or 0)
+        if number == len(self.batches):
+            return None
+        rows = self.batches[number]
+        return Pull(reached=Checkpoint(text=str(number + 1)), read=lambda *_: rows, items=rows.num_rows)
+
+
+def streamer(
+    source: Batches | None, storage: Storage, kind: str, options: Mapping[str, str] | None = None, **given: Any
+) -> Ingestion:
+    conf = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "hoodie.streamer.source.kafka.topic": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        **(MAXWELL if kind == "maxwell" else {}),
+        **(options or {}),
+    }
+    config = StreamerConfig("memory://t/table", source_class=f"org.apache.{CLASSES[kind]}", hoodie_conf=conf, **given)
+    found = ingestion(settings_of(config), storage)
+    return found if source is None else dataclasses.replace(found, source=source)
+
+
+def rows_in(storage: Storage) -> list[dict[str, Any]]:
+    return open_table(storage).scan(["id", "city", "big"]).to_arrow().sort_by("id").to_pylist()
+
+
+@pytest.mark.parametrize("kind", list(CLASSES))
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_table_of_a_source_of_changes_equals_the_table_of_the_database(kind: str, table_type: str):
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database(kind, seed=3), MemoryStorage()
+    for _ in range(80):
+        database.change()
+    batches = database.in_batches(20)
+    assert run_until_idle(streamer(Batches(batches), storage, kind, table_type=table_type)) == len(batches)
+    assert rows_in(storage) == [database.rows[key] for key in sorted(database.rows)]
+
+
+def test_large_value_of_a_moved_row_comes_from_the_stored_row():
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database("postgresql", seed=1), MemoryStorage()
+    database.insert(1)
+    database.move(1, 2)
+    run_until_idle(streamer(Batches(database.in_batches(1)), storage, "postgresql"))
+    assert rows_in(storage) == [database.rows[2]]
+    assert database.rows[2]["big"] != MARKER
+
+
+def test_moved_row_without_its_large_value_advances_nothing():
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database("postgresql", seed=1), MemoryStorage()
+    database.insert(1)
+    database.move(1, 2)
+    delete, _, insert = database.messages.pop()
+    batches = [*database.in_batches(1), decoded([delete]), decoded([insert])]
+    given = streamer(Batches(batches), storage, "postgresql")
+    with pytest.raises(InvalidRequestError, match="neither sent nor stored"):
+        run_until_idle(given)
+    assert rows_in(storage) == []
+    with pytest.raises(InvalidRequestError, match="neither sent nor stored"):
+        ingest(given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "given", "error", "why"),
+    [
+        ("mysql", {}, {"op": "INSERT"}, ConfigError, "UPSERT"),
+        ("mysql", MAXWELL, {}, UnsupportedFeatureError, "post processor"),
+        ("maxwell", {next(iter(MAXWELL)): "a.Other"}, {}, UnsupportedFeatureError, "post processor"),
+        ("mysql", {"hoodie.streamer.source.kafka.append.offsets": "true"}, {}, ConfigError, "append.offsets"),
+        ("mysql", {"hoodie.datasource.write.partitionpath.field": "city"}, {}, ConfigError, "global index"),
+        ("mysql", {"hoodie.datasource.write.recordkey.field": ""}, {}, ConfigError, "recordkey"),
+    ],
+)
+def test_settings_that_would_lose_changes_are_refused(
+    kind: str, options: dict[str, str], given: dict[str, Any], error: type[Exception], why: str
+):
+    pytest.importorskip("confluent_kafka")
+    database = Database(kind, seed=1)
+    database.insert(1)
+    with pytest.raises(error, match=why):
+        ingest(streamer(Batches(database.in_batches(1)), MemoryStorage(), kind, options, **given))
+
+
+def test_row_that_moves_to_another_partition_is_there_once():
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database("mysql", seed=1), MemoryStorage()
+    database.insert(1)
+    database.update(1, city="rome")
+    options = {
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.simple.index.update.partition.path": "true",
+    }
+    run_until_idle(streamer(Batches(database.in_batches(1)), storage, "mysql", options))
+    assert rows_in(storage) == [database.rows[1]]
+
+
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", list(CLASSES))
+def test_messages_of_a_topic_are_read_as_changes(broker: Broker, kind: str):
+    database, storage, topic = Database(kind, seed=5), MemoryStorage(), broker.new_topic()
+    options = {"bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
+    given = streamer(None, storage, kind, options)
+    for _ in range(2):
+        for _ in range(30):
+            database.change()
+        messages = [message for change in database.messages for message in change]
+        database.messages.clear()
+        broker.send(topic, [None if message is None else json.dumps(message).encode() for message in messages])
+        assert run_until_idle(given) == 1
+    assert rows_in(storage) == [database.rows[key] for key in sorted(database.rows)]
