@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions
-from pyhudi.api.handle import TableHandle
+from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.format.log.cdc import LoggingMode
 from pyhudi.format.timeline.table_version import NEWEST, TABLE_VERSIONS, TableVersion
@@ -110,6 +110,7 @@ class Alter:
         """Change the comment of a column; None takes it away."""
         return self._alter(column_change.comment_column(name, comment), hudi_options, call="comment_column")
 
+    @changes_table
     def capture_changes(self, mode: str | None = None, *, hudi_options: HudiOptions | None = None) -> CaptureChanged:
         """Capture the changes of the table from now on, so that `changes(format="cdc")` has updates and deletes.
 
@@ -135,6 +136,7 @@ class Alter:
         kind = None if mode is None else _logging_mode_of(mode)
         return switch_capture(self._handle.service_call(hudi_options, call="capture_changes"), on=True, mode=kind)
 
+    @changes_table
     def stop_capturing_changes(self, *, hudi_options: HudiOptions | None = None) -> CaptureChanged:
         """Capture the changes of the table no longer. Change data logs stay until their file slices are cleaned.
 
@@ -211,10 +213,12 @@ class Alter:
         ]
         return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
 
+    @changes_table
     def _alter(self, change: ColumnChange, hudi_options: HudiOptions | None, *, call: str) -> ColumnsChanged:
         service_call = self._handle.service_call(hudi_options, call=call)
         return alter_columns(service_call, (change,), by_ids=service_call.config.input.schema_on_read)
 
+    @changes_table
     def _change(self, to: int, hudi_options: HudiOptions | None, *, call: str) -> VersionChanged:
         target = _version_of(to)
         service_call = self._handle.service_call(hudi_options, call=call).reloaded()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions, texts_of
 from pyhudi.api.display import detail_if_reachable, table_line, table_page
 from pyhudi.api.handle import TableHandle
+from pyhudi.api.nouns import Nouns
 from pyhudi.api.opening import open_handle
 from pyhudi.api.row_verbs import RowVerbs
 from pyhudi.api.rows import engine_of_session, rows_of_keys
@@ -27,16 +27,10 @@ from pyhudi.table.schema import load_table_schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pyhudi.api.alter import Alter
     from pyhudi.api.bootstrap import CheckKeys, ModeLike
     from pyhudi.api.changes import ChangesFormat
-    from pyhudi.api.indexes import Indexes
-    from pyhudi.api.inspect import Inspect, TableDetail
-    from pyhudi.api.recovery import Recovery
+    from pyhudi.api.inspect import TableDetail
     from pyhudi.api.rows import RowsLike
-    from pyhudi.api.savepoints import Savepoints
-    from pyhudi.api.services import Services
-    from pyhudi.api.source import Source
     from pyhudi.engine.progress import OnProgress
     from pyhudi.merge.rules import Merger
     from pyhudi.read.conditions import Where
@@ -44,11 +38,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class HudiTable(RowVerbs):
-    """A Hudi table as it was when it was opened, by `for_path` or `create`.
+class HudiTable(RowVerbs, Nouns):
+    """A Hudi table as it was when it was opened, by `for_path` or `create`, with what was done through it since.
 
-    Reads answer from that moment; `refresh()` gives the table as it is now. Writes work on the table as it is when they
-    run, and return what they did.
+    A scan answers from the moment when it was made. Scans that are made after a write, a service or an alteration
+    through this table see it, with all that others have committed by then; `refresh()` brings the commits of others at
+    any time. Writes work on the table as it is when they run, and return what they did.
 
     Writes take rows as Arrow of any library (pyarrow, polars, pandas 2.2 or newer, duckdb) or as a Spark DataFrame, and
     `hudi_options` for one call, over those that the table was opened with. All of them raise
@@ -72,14 +67,13 @@ class HudiTable(RowVerbs):
 
     def __repr__(self) -> str:
         """Name, version, type and size. Cost: one listing of each partition, once; no size where the store fails."""
-        return table_line(self.handle.state.config, self._detail)
+        return table_line(self.handle.loaded.config, self._detail())
 
     def _repr_html_(self) -> str:
-        return table_page(self.handle.state.config, self._detail)
+        return table_page(self.handle.loaded.config, self._detail())
 
-    @cached_property
     def _detail(self) -> TableDetail | None:
-        return detail_if_reachable(self.inspect)
+        return self.handle.loaded.once("detail", lambda: detail_if_reachable(self.inspect))
 
     @classmethod
     def for_path(
@@ -234,63 +228,21 @@ class HudiTable(RowVerbs):
         return estimated(source, path, described, mode, hudi_options, engine_of(spark))
 
     def refresh(self) -> HudiTable:
-        """The table as it is now. Cost: one read and one listing."""
-        return type(self)(self.handle.reloaded())
+        """Let the table be as it is now, with the commits of others. Scans that were made before stay as they are.
+
+        Returns this same table. Cost: one read and one listing.
+
+        >>> table.refresh().scan().count()
+        2
+        """
+        self.handle.refresh()
+        return self
 
     @property
     def schema(self) -> pa.Schema:
         """The columns without `_hoodie_*`; none where the table has no schema yet. Cost: one read."""
         schema = load_table_schema(self.handle.state)
         return schema.arrow if schema is not None else pa.schema([])
-
-    @property
-    def inspect(self) -> Inspect:
-        """Metadata: history, timeline, files, partitions, and what kind of table it is."""
-        from pyhudi.api.inspect import Inspect
-
-        return Inspect(self.handle)
-
-    @property
-    def services(self) -> Services:
-        """Table services: compaction, clustering, cleaning, archiving, expiry of partitions; at once, or as plans."""
-        from pyhudi.api.services import Services
-
-        return Services(self.handle)
-
-    @property
-    def alter(self) -> Alter:
-        """Changes of the table itself: its columns, and its version."""
-        from pyhudi.api.alter import Alter
-
-        return Alter(self.handle)
-
-    @property
-    def recovery(self) -> Recovery:
-        """What became of a write, and undoing writes: rollback and restore; the metadata table, built again."""
-        from pyhudi.api.recovery import Recovery
-
-        return Recovery(self.handle)
-
-    @property
-    def indexes(self) -> Indexes:
-        """Indexes in the metadata table: made, built again, dropped, listed."""
-        from pyhudi.api.indexes import Indexes
-
-        return Indexes(self.handle)
-
-    @property
-    def source(self) -> Source:
-        """Of a bootstrapped table: partitions that came into the folder of its files later."""
-        from pyhudi.api.source import Source
-
-        return Source(self.handle)
-
-    @property
-    def savepoints(self) -> Savepoints:
-        """States of the table that stay readable, some with a name."""
-        from pyhudi.api.savepoints import Savepoints
-
-        return Savepoints(self.handle)
 
     def scan(
         self,
@@ -377,7 +329,7 @@ class HudiTable(RowVerbs):
         read for each write of the range, its change data logs, and where there are none the rows before and after it.
 
         >>> last_seen = table.upsert(rows).completion_time
-        >>> table.refresh().changes(begin=last_seen).count()
+        >>> table.changes(begin=last_seen).count()
         0
         """
         from pyhudi.api.changes import changes_of

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, texts_of
-from pyhudi.api.handle import TableHandle
+from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.services.indexing.build import BuiltIndex
 from pyhudi.services.indexing.create import create_index, refresh_index
 from pyhudi.services.indexing.definitions import Statistic
@@ -30,6 +30,7 @@ class Indexes:
 
     _handle: TableHandle = field(repr=False)
 
+    @changes_table
     def create(
         self,
         name: str,
@@ -70,6 +71,7 @@ class Indexes:
         call = self._handle.service_call(hudi_options, call="create")
         return create_index(call, name, kind, texts_of(columns, "columns"), using, expression)
 
+    @changes_table
     def refresh(self, name: str, *, hudi_options: HudiOptions | None = None) -> BuiltIndex:
         """Build an index again, with its definition. Until that is done, it is not used.
 
@@ -82,6 +84,7 @@ class Indexes:
         call = self._handle.service_call(hudi_options, call="refresh")
         return refresh_index(call, partition_of_listed(call.table.reload(), name))
 
+    @changes_table
     def drop(self, name: str, *, hudi_options: HudiOptions | None = None) -> None:
         """Take an index out of the table; also a build of it that died.
 

@@ -155,7 +155,7 @@ class Inspect:
         is found; the archived timeline only where no active write has it.
 
         >>> result = table.upsert(rows, hudi_options={"_orders_position": "20261123060735652"})
-        >>> table.refresh().inspect.commit_value("_orders_position")
+        >>> table.inspect.commit_value("_orders_position")
         '20261123060735652'
         """
         return next((metadata.extra[key] for _, metadata in self._writes() if key in metadata.extra), None)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.api.arguments import count_of, time_text
-from pyhudi.api.handle import TableHandle
+from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
@@ -48,6 +48,7 @@ class Recovery:
         """
         return outcome_of(self._handle.state.reload(), time_text(instant, "instant"))
 
+    @changes_table
     def rollback(self, instant: str) -> RolledBack:
         """Undo the newest completed write, a pending write, or a compaction, clustering or clean that is only planned.
 
@@ -84,6 +85,7 @@ class Recovery:
         sizes = {info.path: info.size for info in listed}
         return pa.Table.from_pylist(list(_undone_rows(undone, leftovers, "asked for", sizes)), schema=_PLAN_SCHEMA)
 
+    @changes_table
     def restore(self, to: str) -> Restored:
         """Take the table back to the state after a completed write.
 
@@ -138,6 +140,7 @@ class Recovery:
         environment = locking(handle.environment, config, handle.state.config.name)
         return handle.state, transaction_settings(config), environment
 
+    @changes_table
     def rebuild_metadata_table(self) -> tuple[str, ...]:
         """Drop the metadata table and build it again from the table: the repair of one that is damaged or behind.
 
@@ -154,6 +157,7 @@ class Recovery:
         state, settings, environment = self._means()
         return rebuild_metadata_table(state, settings, environment, self._handle.engine)
 
+    @changes_table
     def mend(self, *, files: int = 1000) -> tuple[str, ...]:
         """Do what mends the findings of `inspect.findings(files=…)`, and say what that was.
 
@@ -170,6 +174,7 @@ class Recovery:
         call = self._handle.service_call(None, call="mend")
         return tuple(mend(call, diagnose(call, count_of(files, "files") or 0)))
 
+    @changes_table
     def roll_back_failed_writes(self, *, eager: bool = False) -> tuple[RolledBack, ...]:
         """Remove what writers left behind that died, and finish restores; every write begins with this by itself.
 

@@ -223,15 +223,16 @@ def _write(
     options: Mapping[str, str],
     engine: Engine,
 ) -> WriteResult:
-    return write(
-        ComputedChanges(changes),
-        handle.state.storage,
-        config=config,
-        options=options,
-        engine=engine,
-        environment=handle.environment,
-        mergers=handle.mergers,
-    )
+    with handle.changing():
+        return write(
+            ComputedChanges(changes),
+            handle.storage,
+            config=config,
+            options=options,
+            engine=engine,
+            environment=handle.environment,
+            mergers=handle.mergers,
+        )
 
 
 def _names_of(source: Any, engine: Engine) -> list[str]:
@@ -254,7 +255,7 @@ def _all_columns(job: WriteJob) -> list[str]:
 
 def _scan(handle: TableHandle, job: WriteJob, columns: Any, where: Any) -> Scan:
     """The rows of the table that the write starts from."""
-    return scan_for_write(replace(handle, state=job.table), columns, where)
+    return scan_for_write(replace(handle, loaded=job.table), columns, where)
 
 
 def _in_arrow(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) -> tuple[Any, bool]:

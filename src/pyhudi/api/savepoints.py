@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, time_text
-from pyhudi.api.handle import TableHandle
+from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.errors import ConfigError
 from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.services.restore.savepoint import Savepoint, create_savepoint, delete_savepoint, savepoint_of
@@ -27,6 +27,7 @@ class Savepoints:
 
     _handle: TableHandle = field(repr=False)
 
+    @changes_table
     def create(
         self,
         instant: str | None = None,
@@ -76,6 +77,7 @@ class Savepoints:
         found = sorted(load_savepoints(state.storage, state.timeline).items())
         return pa.Table.from_pylist([asdict(savepoint_of(*one)) for one in found], schema=_SCHEMA)
 
+    @changes_table
     def delete(self, instant_or_name: str, *, hudi_options: HudiOptions | None = None) -> None:
         """Give a savepoint up: its files are deleted by the next clean that finds no other reason to keep them.
 

@@ -9,7 +9,7 @@ from typing import Literal
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, texts_of, time_text
-from pyhudi.api.handle import TableHandle
+from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.engine.progress import OnProgress
 from pyhudi.errors import ConfigError
 from pyhudi.services.archiving.archive import Archived, archive, judged_instants
@@ -54,6 +54,7 @@ class Services:
 
     _handle: TableHandle = field(repr=False)
 
+    @changes_table
     def compact(self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None) -> pa.Table:
         """Merge the logs of a merge-on-read table into new base files.
 
@@ -73,6 +74,7 @@ class Services:
         planned = schedule_compaction(call)
         return _result([*done, None if planned is None else run_compaction(call, planned)])
 
+    @changes_table
     def compact_logs(
         self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None
     ) -> pa.Table:
@@ -98,6 +100,7 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_compaction")
         return _plan_table(planned_compaction(call.reloaded()))
 
+    @changes_table
     def cluster(self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None) -> pa.Table:
         """Rewrite small files of a partition into files of a good size, sorted if the options say by what.
 
@@ -137,6 +140,7 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_clustering")
         return _clustering_plan_table(planned_clustering(call.reloaded()))
 
+    @changes_table
     def clean(
         self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None
     ) -> Cleaned | None:
@@ -172,6 +176,7 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_clean")
         return _clean_plan_table(planned_clean(call.reloaded()))
 
+    @changes_table
     def archive(self, *, hudi_options: HudiOptions | None = None) -> Archived | None:
         """Move the oldest completed instants from the active timeline to the archived one.
 
@@ -217,6 +222,7 @@ class Services:
         ]
         return pa.Table.from_pylist(rows, schema=_ARCHIVE_PLAN_SCHEMA)
 
+    @changes_table
     def expire_partitions(self, *, hudi_options: HudiOptions | None = None) -> Expired | None:
         """Drop the partitions that are older than `hoodie.partition.ttl.strategy.days.retain` days.
 
@@ -249,6 +255,7 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_expiry")
         return _expiry_table(planned_expiry(call.reloaded()))
 
+    @changes_table
     def schedule(self, kind: ServiceKind = "compaction", *, hudi_options: HudiOptions | None = None) -> str | None:
         """Plan a service on what is there now, for `run` to execute, in this process or another.
 
@@ -269,6 +276,7 @@ class Services:
         call = self._handle.service_call(hudi_options, call="schedule")
         return service_that_plans(kind)(call.reloaded())
 
+    @changes_table
     def run(
         self,
         instant: str | None = None,
@@ -329,6 +337,7 @@ class Services:
         found = [{"service": name, "due": due.is_due, "reason": due.reason} for name, due in rows]
         return pa.Table.from_pylist(found, schema=_DUE_SCHEMA)
 
+    @changes_table
     def wait(self) -> None:
         """Wait until the services of this table that run in the background of this process have ended.
 
@@ -337,7 +346,7 @@ class Services:
 
         >>> table.services.wait()
         """
-        wait_for_background(self._handle.state.storage)
+        wait_for_background(self._handle.storage)
 
     def pending(self) -> pa.Table:
         """The plans that are not completed, oldest first. Cost: one listing of the timeline.

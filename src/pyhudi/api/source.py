@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.bootstrap import CheckKeys, bootstrap_partitions, estimated_new_partitions
-from pyhudi.api.handle import TableHandle
+from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.write.result import WriteResult
 
 
@@ -22,6 +22,7 @@ class Source:
 
     _handle: TableHandle = field(repr=False)
 
+    @changes_table
     def copy_new_partitions(
         self,
         partitions: Sequence[str] | None = None,

@@ -81,15 +81,16 @@ def _write(
     if partitions is not None:  # not as an option's text, which cannot say a comma or a blank
         config = replace(config, what=replace(config.what, partitions_to_delete=partitions))
     given = opened(rows) if isinstance(engine, LocalEngine) else rows
-    return write(
-        given if again is None else RowsOfTable(again),
-        handle.state.storage,
-        config=config,
-        options=options,
-        engine=engine,
-        environment=handle.environment,
-        mergers=handle.mergers,
-    )
+    with handle.changing():
+        return write(
+            given if again is None else RowsOfTable(again),
+            handle.storage,
+            config=config,
+            options=options,
+            engine=engine,
+            environment=handle.environment,
+            mergers=handle.mergers,
+        )
 
 
 def save(

@@ -92,4 +92,12 @@ def _read_payload(name: str) -> str:
     )
 
 
+def merger_of_payload(text: str) -> str | None:
+    """The merger that the text of a payload option names; None for payload classes of JVM Hudi."""
+    with suppress(UnsupportedFeatureError):
+        name = _read_payload(text)
+        return None if name in PAYLOAD_RULES else name
+    return None
+
+
 PAYLOAD = Parser(_read_payload, "one of " + ", ".join([*_NAME_OF_CLASS, _COUNTS_RECORDS]) + ", or a merger in Python")

@@ -11,6 +11,7 @@ from pyhudi.config.option import read_group
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
+from pyhudi.config.payloads import merger_of_payload
 from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
@@ -18,6 +19,7 @@ from pyhudi.errors import ConfigError
 _QUERY_TYPE = "hoodie.datasource.query.type"
 _FORMAT = "hoodie.datasource.query.incremental.format"
 _BEGIN, _END = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
+_PAYLOAD = "hoodie.datasource.write.payload.class"
 EARLIEST = "000"
 """Less than every instant time: an incremental read after it returns all changes."""
 
@@ -68,7 +70,7 @@ class ReadConfig:
         """
         texts = given_options(options, Side.READ)
         given = _with_query_type(read_group(ReadOptions, texts), texts)
-        merging, memory = read_group(MergingOptions, texts), read_group(MemoryOptions, texts)
+        merging, memory = _merging(texts), read_group(MemoryOptions, texts)
         metadata_table = read_group(MetadataTableOptions, texts).enabled
         if given.query_type is QueryType.INCREMENTAL:
             return replace(
@@ -134,6 +136,13 @@ def _with_query_type(given: ReadOptions, texts: Mapping[str, str]) -> ReadOption
             query_type=given.query_type.value,
         )
     return replace(given, query_type=kind)
+
+
+def _merging(texts: Mapping[str, str]) -> MergingOptions:
+    """The options of merging, and the merger of pyhudi that the options name as the payload class."""
+    merging = read_group(MergingOptions, texts)
+    merger = merger_of_payload(texts.get(_PAYLOAD, ""))
+    return merging if merger is None else replace(merging, mergers=tuple(dict.fromkeys((*merging.mergers, merger))))
 
 
 def _incremental(given: ReadOptions) -> ReadConfig:

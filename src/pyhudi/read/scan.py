@@ -176,7 +176,7 @@ def _blocks(view: FileSystemView) -> BlockFilter:
 def _check_newest(cleaned: Cleaned, timeline: Timeline) -> None:
     if lost := cleaned.lost_at(lambda write: _was_completed(timeline, write)):
         raise HistoryNotRetainedError(
-            "files of the table as it was opened have been cleaned since: refresh() gives the table as it is now",
+            "files of the table as it was opened have been cleaned since: refresh() the table",
             path=min(lost.values()),
         )
 

@@ -54,12 +54,12 @@ class TableState:
     @property
     def newest_writes(self) -> NewestWrites:
         """Facts from the newest completed writes. Cost: see `load_newest_writes`, once for this value."""
-        return self._once(_NEWEST, lambda: load_newest_writes(self.storage, self.timeline))
+        return self.once(_NEWEST, lambda: load_newest_writes(self.storage, self.timeline))
 
     @property
     def has_hashing_metadata(self) -> bool:
         """Whether the table keeps the buckets of a consistent bucket index. Cost: a listing, once for this value."""
-        return self._once("hashing metadata", lambda: _has_entries(self.storage, HASHING_METADATA_FOLDER))
+        return self.once("hashing metadata", lambda: _has_entries(self.storage, HASHING_METADATA_FOLDER))
 
     def reload(self) -> TableState:
         """The table as it is now, timeline and properties. Cost: one read and one listing.
@@ -81,7 +81,7 @@ class TableState:
         """The same table with another timeline."""
         return TableState(self.storage, self.config, timeline)
 
-    def _once(self, name: str, load: Callable[[], T]) -> T:
+    def once(self, name: str, load: Callable[[], T]) -> T:
         """Load a value once. Two threads may both load it; neither waits for the other's requests."""
         if name not in self._loaded:
             self._loaded[name] = load()

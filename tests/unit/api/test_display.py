@@ -50,7 +50,7 @@ class StorageThatIsAway(FaultStorage):
 
 def test_representation_of_a_table_whose_store_fails_leaves_the_size_out() -> None:
     handle = open_table(written()).handle
-    away = replace(handle, state=replace(handle.state, storage=StorageThatIsAway(handle.state.storage)))
+    away = replace(handle, loaded=replace(handle.state, storage=StorageThatIsAway(handle.state.storage)))
 
     assert repr(pyhudi.HudiTable(away)) == "HudiTable('t', v9, mor)"
 

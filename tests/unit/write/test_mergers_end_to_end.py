@@ -478,6 +478,30 @@ def test_payload_class_of_ones_own_in_python_merges(my_module: str, tmp_path: Pa
     assert pyhudi.HudiTable.for_path(path).scan(["note"]).to_arrow().to_pylist() == [{"note": "aaa"}]
 
 
+def test_logs_are_read_with_the_payload_class_that_made_the_table(my_module: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "notes")
+    options = {
+        **FAST,
+        "hoodie.table.name": "notes",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        PAYLOAD: f"{my_module}.LongestNote",
+    }
+    for rows in (notes((1, "aaa")), notes((1, "a"))):
+        pyhudi.save(rows, path, hudi_options=options)
+
+    table = pyhudi.HudiTable.for_path(path, hudi_options={PAYLOAD: options[PAYLOAD]})
+
+    assert table.scan(["note"]).to_arrow().to_pylist() == [{"note": "aaa"}]
+
+
+def test_payload_class_of_jvm_hudi_changes_nothing_in_a_read() -> None:
+    path = new_path()
+    create(path, NOTES, None, record_key="id").upsert(notes((1, "a")))
+    for name in ("OverwriteWithLatestAvroPayload", "com.acme.MyPayload"):
+        assert reopened(path, **{PAYLOAD: name}).scan(["note"]).to_arrow().to_pylist() == [{"note": "a"}]
+
+
 def test_payload_class_of_java_that_is_unknown_is_refused_by_name_and_leaves_no_table(tmp_path: Path) -> None:
     options = {"hoodie.table.name": "notes", "hoodie.datasource.write.recordkey.field": "id"}
     for name, kind in (
