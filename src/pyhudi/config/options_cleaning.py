@@ -92,7 +92,7 @@ class CleaningOptions:
         aliases=("hoodie.cleaner.partition.filter.regex",),
         parse=regular_expression(),
         default=None,
-        doc="Only partitions whose path contains a match are cleaned.",
+        doc="Only partitions whose whole path matches are cleaned.",
     )
     partitions: tuple[str, ...] | None = option(
         "hoodie.clean.partition.filter.selected",

@@ -86,8 +86,6 @@ def _repeated_keys(call: ServiceCall, files: int) -> Iterator[Finding]:
 def _metadata_table(call: ServiceCall, *, with_contents: bool) -> Iterator[Finding]:
     """Where the metadata table differs from the store; statistics and indexes only `with_contents`."""
     for row in differences(call.table, with_contents=with_contents).to_pylist():
-        if row["problem"] == "other statistics" and _is_of_partition_column(call, row["detail"]):
-            continue
         sizes = f"{row['stored_bytes']} bytes in the store, {row['listed_bytes']} in the list"
         yield Finding(
             severity=Severity.WARNING if row["problem"] in _NOT_USED else Severity.ERROR,
@@ -97,11 +95,6 @@ def _metadata_table(call: ServiceCall, *, with_contents: bool) -> Iterator[Findi
             command="rebuild-metadata PATH",
             mend=Mend.METADATA_TABLE,
         )
-
-
-def _is_of_partition_column(call: ServiceCall, detail: str) -> bool:
-    """Whether statistics are of a partition column: JVM Hudi makes some of them of other values than the file has."""
-    return detail.removeprefix("column ") in (call.table.config.partition_fields or ())
 
 
 def _services(call: ServiceCall) -> Iterator[Finding]:

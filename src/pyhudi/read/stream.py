@@ -85,20 +85,26 @@ class StreamOffset:
         Of the offsets of JVM Hudi, and of an empty table, nothing is known.
 
         Raises:
-            ConfigError: it is that of another table, or of one that stood at its path before.
+            ConfigError: it is that of another table, or of one that stood at its path before; or the timeline has lost
+                all that the offset knew of it.
 
-        Cost: nothing while the write of the offset is on the active timeline; otherwise as `outcome_of`.
+        Cost: nothing while the write of the offset is on the active timeline; otherwise as `outcome_of`, and where it
+        does not know the write, a read of the archived timeline.
         """
         if self.write is None:
             is_known = self.table in (None, table.config.name) or _is_position(table, self.position)
         elif self.write in BOOTSTRAP_INSTANTS:  # those of all tables
             is_known = not table.version.has_completion_times or _is_position(table, self.until or self.position)
         else:
-            is_known = outcome_of(table, self.write) is not Outcome.UNKNOWN
+            # A write that was rolled back is unknown once its rollback is; an older one, at the position, may not be.
+            is_known = outcome_of(table, self.write) is not Outcome.UNKNOWN or (
+                self.position not in BOOTSTRAP_INSTANTS and _is_position(table, self.position)
+            )
         if not is_known:
             raise ConfigError(
-                "the checkpoint is that of a stream of another table, or of one that stood here before: start the "
-                "query with a new checkpoint",
+                "the checkpoint is that of a stream of another table, or of one that stood here before; or its newest "
+                "write, or that one's rollback, was removed from the archived timeline: start the query with a new "
+                "checkpoint, and with hoodie.datasource.streaming.startOffset if you know where it has to go on",
                 table=table.config.name,
                 path=table.storage.uri,
                 position=self.position,

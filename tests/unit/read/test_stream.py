@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -317,6 +318,25 @@ def test_write_that_a_stream_has_seen_may_be_archived_rolled_back_or_restored_aw
     assert state(tmp_path).timeline.first_time > kept.instant
     for offset in offsets:
         offset.check(state(tmp_path))
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_offset_is_known_by_its_position_where_nothing_is_left_of_its_newest_write(
+    tmp_path: Path, version: int
+) -> None:
+    table = made(tmp_path, version)
+    table.insert(rows(0, range(3)))
+    earlier = first_offset(state(tmp_path), "latest")
+    newest = table.refresh().insert(rows(1, range(3, 6)))
+    caught_up = first_offset(state(tmp_path), "latest")
+    behind = replace(caught_up, position=earlier.position)
+    table.refresh().recovery.rollback(newest.instant)
+    for rollback in tmp_path.rglob(".hoodie/**/*.rollback*"):  # as where the archive with it was deleted
+        rollback.unlink()
+
+    behind.check(state(tmp_path))
+    with pytest.raises(ConfigError, match=r"that one's rollback, was removed .*startOffset"):
+        caught_up.check(state(tmp_path))
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])

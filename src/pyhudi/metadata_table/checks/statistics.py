@@ -20,7 +20,8 @@ from pyhudi.table.index_definitions import COLUMN_STATS
 from pyhudi.table.schema import load_table_schema
 
 _FILES_AT_ONCE: Final = 1024
-_COMPARED: Final = ("minValue", "maxValue", "valueCount", "nullCount")
+_BOUNDS: Final = ("minValue", "maxValue")
+_COUNTS: Final = ("valueCount", "nullCount")
 
 
 def statistics_differences(state: MetadataState) -> Iterator[dict[str, Any]]:
@@ -48,14 +49,24 @@ def _compared(state: MetadataState, ranges: pa.RecordBatch) -> Iterator[dict[str
     place = pc.index_in(keys, stored.column(KEY).combine_chunks())
     found = stored.column(COLUMN_STATS_COLUMN).combine_chunks().take(place)
     is_there = pc.is_valid(place).to_numpy(zero_copy_only=False)
+    footers = expected.column(COLUMN_STATS_COLUMN)
     agrees = np.ones(len(keys), np.bool_)
-    for name in _COMPARED:
-        agrees &= equal_values(expected.column(COLUMN_STATS_COLUMN).field(name), found.field(name))
-    agrees |= without_bounds(expected.column(COLUMN_STATS_COLUMN).field("maxValue"))
+    for name in _BOUNDS:
+        agrees &= equal_values(footers.field(name), found.field(name))
+    agrees |= without_values(footers)
+    for name in _COUNTS:
+        agrees &= equal_values(footers.field(name), found.field(name))
+    agrees |= without_bounds(footers.field("maxValue"))
     for row in np.flatnonzero(~is_there | ~agrees).tolist():
         partition, name, column = (ranges.column(part)[row].as_py() for part in ("partition_path", "file", "column"))
         problem = "other statistics" if is_there[row] else "without statistics"
         yield {"problem": problem, "path": f"{partition}/{name}" if partition else name, "detail": f"column {column}"}
+
+
+def without_values(statistics: pa.StructArray) -> npt.NDArray[np.bool_]:
+    """Whether all values are null: any bounds are right then, and JVM Hudi stores 0 for some columns."""
+    same = pc.equal(statistics.field("valueCount"), statistics.field("nullCount"))
+    return np.asarray(pc.fill_null(same, False), dtype=np.bool_)
 
 
 def without_bounds(largest: pa.StructArray) -> npt.NDArray[np.bool_]:

@@ -279,6 +279,9 @@ def test_clean_of_partitions_by_pattern_leaves_the_others_for_the_next_one():
     storage = prepared(TableBuilder(9, "cow"))
     for number in range(5):
         opened(storage, **NO_CLEAN).upsert(rows((1, "oslo", 10 + number, "o"), (3, "rome", 10 + number, "r")))
+    before = base_files(storage, "city=rome")
+    clean(call_of(storage, **RETAIN_TWO, **{"hoodie.clean.partition.filter.regex": "r[oa]me"}))  # a part of the path
+    assert base_files(storage, "city=rome") == before
     clean(call_of(storage, **RETAIN_TWO, **{"hoodie.clean.partition.filter.regex": ".*r[oa]me"}))
     assert base_files(storage, "city=rome") < base_files(storage, "city=oslo")
     clean(call_of(storage, **RETAIN_TWO))
