@@ -30,6 +30,7 @@ class ScanExplanation:
             never written to, and for changes.
         begin: of changes: after which time; None for all that was ever written.
         end: of changes: until which time; None for all until the table was opened.
+        misses: of changes: what a follower does not learn from them, and from where it does; None for other queries.
         columns: the columns of the result.
         where: the condition as text.
         base_files: how many base files are read.
@@ -51,6 +52,7 @@ class ScanExplanation:
     as_of: str | None
     begin: str | None
     end: str | None
+    misses: str | None
     columns: tuple[str, ...]
     where: str | None
     base_files: int
@@ -74,6 +76,7 @@ class ScanExplanation:
     def _lines(self) -> Iterator[str]:
         if self.query == QueryType.INCREMENTAL.value:
             yield f"changes of {self.uri} after {self.begin or 'the beginning'} until {self.end or 'it was opened'}"
+            yield f"not among them: {self.misses}"
         else:
             yield f"{self.query} of {self.uri} as of {self.as_of or 'before its first write'}"
         yield f"columns: {', '.join(self.columns)}"
@@ -120,6 +123,7 @@ def explanation_of(
         as_of=None if is_range else request.as_of or (writes[-1].requested_time if writes else None),
         begin=request.begin if is_range and request.begin != EARLIEST else None,
         end=request.end if is_range else None,
+        misses=_misses(state) if is_range else None,
         columns=columns,
         where=shown(where),
         base_files=_base_files(pruned),
@@ -137,6 +141,11 @@ def explanation_of(
         partitions_left_out=tuple(sorted(_partitions(whole) - read)),
         indexes=indexes,
     )
+
+
+def _misses(state: TableState) -> str:
+    captured = "changes(format='cdc') has them" if state.config.cdc_enabled else "the table captures no change data"
+    return f"rows that were deleted, dropped or overwritten, and the former places of rows that moved; {captured}"
 
 
 def _partitions(plan: ScanPlan) -> set[str]:

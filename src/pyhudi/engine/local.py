@@ -101,19 +101,16 @@ class LocalEngine:
     ) -> list[R]:
         """Run the function over contiguous parts of the input. An arrangement with an order sorts the input first.
 
-        A reader is one split, and is not loaded into memory as a whole, unless its rows must be sorted. Memory: the
-        input once, and if it is sorted its sort columns and 16 bytes per row.
+        A reader whose rows stay as they come is one split, and is not loaded into memory as a whole. Memory: the other
+        inputs once, and if they are sorted their sort columns and 16 bytes per row.
         """
         del description
-        if isinstance(rows, pa.RecordBatchReader) and distribution.arrangement in (
-            Arrangement.NONE,
-            Arrangement.BY_KEY,
-        ):
+        names = distribution.sort_columns
+        if isinstance(rows, pa.RecordBatchReader) and not names:
             if (distribution.splits or 0) > 1:
                 _warn_of_one_split()
             return [function(TaskContext(partition=0, stage=0, attempt=0), _bounded(rows))]
         table = as_table(rows)
-        names = _sort_columns(distribution)
         # Arrow cannot sort by columns of some types, nor reorder them.
         table = align(table, normalise(table.schema)) if names else table
         count = 1 if distribution.arrangement is Arrangement.BY_KEY else self._split_count(table, distribution)
@@ -170,16 +167,6 @@ def as_table(rows: Any) -> pa.Table:
     if isinstance(rows, pa.RecordBatchReader):
         return rows.read_all()
     return pa.table(rows)
-
-
-def _sort_columns(distribution: Distribution) -> tuple[str, ...]:
-    match distribution.arrangement:
-        case Arrangement.GLOBAL_SORT | Arrangement.PARTITION_SORT | Arrangement.PARTITION_PATH_REPARTITION_AND_SORT:
-            return distribution.partition_columns + distribution.key_columns
-        case Arrangement.PARTITION_PATH_REPARTITION:
-            return distribution.partition_columns
-        case Arrangement.NONE | Arrangement.BY_KEY:
-            return ()
 
 
 def _order(table: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:

@@ -63,6 +63,17 @@ class Distribution:
     key_columns: tuple[str, ...] = ()
     splits: int | None = None
 
+    @property
+    def sort_columns(self) -> tuple[str, ...]:
+        """The names of the columns by which rows are put in order; none where they stay as they come."""
+        match self.arrangement:
+            case Arrangement.GLOBAL_SORT | Arrangement.PARTITION_SORT | Arrangement.PARTITION_PATH_REPARTITION_AND_SORT:
+                return self.partition_columns + self.key_columns
+            case Arrangement.PARTITION_PATH_REPARTITION:
+                return self.partition_columns
+            case Arrangement.NONE | Arrangement.BY_KEY:
+                return ()
+
 
 class Engine(Protocol):
     """Runs functions over tasks and over the rows of an input."""

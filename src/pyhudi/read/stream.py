@@ -104,7 +104,7 @@ class StreamOffset:
             raise ConfigError(
                 "the checkpoint is that of a stream of another table, or of one that stood here before; or its newest "
                 "write, or that one's rollback, was removed from the archived timeline: start the query with a new "
-                "checkpoint, and with hoodie.datasource.streaming.startOffset if you know where it has to go on",
+                "checkpoint, and with the option startOffset if you know where it has to go on",
                 table=table.config.name,
                 path=table.storage.uri,
                 position=self.position,

@@ -161,12 +161,14 @@ SORTED_COLUMNS: dict[str, Callable[[], pa.Array]] = {
 
 @pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION_AND_SORT"])
 @pytest.mark.parametrize("kind", SORTED_COLUMNS)
-def test_bulk_insert_sorts_by_any_column_that_may_be_a_partition(kind: str, mode: str) -> None:
+@pytest.mark.parametrize("is_stream", [False, True], ids=["table", "stream"])
+def test_bulk_insert_sorts_by_any_column_that_may_be_a_partition(kind: str, mode: str, is_stream: bool) -> None:
     column = SORTED_COLUMNS[kind]()
     field = {"nested": "c.x", "view beside": "id"}.get(kind, "c")
 
+    rows = pa.table({"id": [3, 2, 1], "c": column})
     stored = written(
-        pa.table({"id": [3, 2, 1], "c": column}),
+        rows.to_reader(max_chunksize=2) if is_stream else rows,
         **{
             "hoodie.datasource.write.operation": "bulk_insert",
             "hoodie.datasource.write.partitionpath.field": field,

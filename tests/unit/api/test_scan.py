@@ -170,6 +170,19 @@ def test_explanation_of_changes_has_their_range_and_of_a_moment_its_time() -> No
     assert str(new_table(MemoryStorage()).scan().explain()).splitlines()[0].endswith("before its first write")
 
 
+@pytest.mark.parametrize("captures", [False, True])
+def test_explanation_of_changes_says_what_a_follower_misses(captures: bool) -> None:
+    table = open_table(written(**({"hoodie.table.cdc.enabled": "true"} if captures else {})))
+
+    found = table.changes(format="latest_state").explain()
+
+    assert found.misses is not None
+    assert found.misses in str(found)
+    assert found.misses.startswith("rows that were deleted")
+    assert ("format='cdc'" in found.misses) == captures
+    assert table.scan().explain().misses is None
+
+
 def test_text_of_an_explanation_names_ten_partitions_at_most() -> None:
     table = new_table(MemoryStorage())
     table.insert(rows(*((number, f"c{number:02}", 1, "") for number in range(13))))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +21,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_storage
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import load_table
+from pyhudi.tasks import sort_rows
 
 _numbers = itertools.count()
 NOT_PARTITIONED = {"hoodie.datasource.write.partitionpath.field": ""}
@@ -127,6 +130,27 @@ def test_bulk_insert_in_any_sort_mode_adds_all_rows(version: int, partitioned: b
         if instant == result.instant
     ]
     assert sort_mode not in SORT_MODES[1:3] or all(ids == sorted(ids) for ids in in_files)
+
+
+def test_sorted_bulk_insert_of_a_stream_goes_through_local_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sort_rows, "RUN_BYTES", 4_000)
+    spilled: list[int] = []
+    spill = sort_rows._spill
+    monkeypatch.setattr(sort_rows, "_spill", lambda *args: (spilled.append(args[2].num_rows), spill(*args)))
+    table = new_table(MemoryStorage())
+    ids = np.random.default_rng(7).permutation(1000).tolist()
+    batches = rows(*((n, "oslo", 1, "n" * 20) for n in ids)).to_batches(max_chunksize=10)
+    options = {"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT", "hoodie.memory.spillable.map.path": str(tmp_path)}
+
+    table.bulk_insert(pa.RecordBatchReader.from_batches(batches[0].schema, batches), hudi_options=options)
+
+    (path,) = table.refresh().inspect.files().column("path").to_pylist()
+    assert [row["id"] for row in _rows_of(table, path)] == list(range(1000))
+    assert len(spilled) > 2
+    assert sum(spilled) == 1000
+    assert list(tmp_path.iterdir()) == []
 
 
 def _rows_of(table: pyhudi.HudiTable, path: str) -> list[dict[str, Any]]:
