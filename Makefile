@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,kafka,duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes docs clean
+.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes docs site clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -120,5 +120,9 @@ docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/api_reference.py
 	$(PY) tools/procedure_reference.py
 
+site: $(STAMP)  ## Build the documentation site into build/site; a link that leads nowhere fails
+	$(PY) tools/site.py build/pages
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
+
 clean:  ## Remove everything that the targets made
-	rm -rf $(VENV) .venvs .oracle .tools .bench artifacts demo-table
+	rm -rf $(VENV) .venvs .oracle .tools .bench artifacts demo-table build

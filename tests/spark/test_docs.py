@@ -1,4 +1,4 @@
-"""The Spark examples of README.md, quickstart.md, merge_on_read.md, streaming.md and design/reading.md run."""
+"""The Spark examples of README.md and of the pages run: quickstart.md, moving.md, merge_on_read.md and others."""
 
 from __future__ import annotations
 
@@ -74,3 +74,19 @@ def test_spark_example_of_reading_leaves_files_out(spark: Any, tmp_path: Path, c
     run("docs/design/reading.md", tmp_path, spark=spark)
 
     assert "PushedFilters: [IsNotNull(fare), GreaterThan(fare,100.0)]" in capsys.readouterr().out
+
+
+def test_job_for_the_jar_runs_with_two_new_lines(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    [job] = blocks(ROOT / "docs" / "moving.md")[:1]
+    assert [line for line in job.code.splitlines() if line.endswith("# new")] == [
+        "import pyhudi  # new",
+        "pyhudi.enable(spark)  # new",
+    ]
+    try:
+        exec(job.code.replace("/tmp/", f"{tmp_path}/"), {})
+        assert [line.split() for line in capsys.readouterr().out.splitlines() if "|" in line][1:] == [
+            ["|", "1|10.5|"],
+            ["|", "2|", "8.0|"],
+        ]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS trips")

@@ -67,11 +67,12 @@ def anchors(page: Path) -> set[str]:
 
 
 def run_block(block: Block, names: dict[str, Any], *, folder: Path) -> None:
-    """Run a block's statements, and compare the values of those that say one."""
+    """Run a block's statements, and compare the values of those that say one, behind them or in the next line."""
     code = block.code.replace('"/tmp/', f'"{folder}/')
-    lines = code.splitlines()
+    lines = [*code.splitlines(), ""]
     for node in ast.parse(code).body:
-        _, arrow, said = lines[(node.end_lineno or 1) - 1].partition("# → ")
+        end = node.end_lineno or 1
+        _, arrow, said = lines[end if lines[end].startswith("# → ") else end - 1].partition("# → ")
         if arrow and isinstance(node, ast.Expr):
             value = eval(compile(ast.Expression(node.value), "page", "eval"), names)
             assert value == eval(said, names), ast.unparse(node)
