@@ -17,6 +17,7 @@ from tests.support.tables import SplitEngine, contents, new_table, open_table, r
 import pyhudi
 from pyhudi.api.writes import save
 from pyhudi.errors import ConfigError, InvalidRequestError
+from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_storage
 from pyhudi.table.file_system_view import load_view
@@ -136,9 +137,14 @@ def test_sorted_bulk_insert_of_a_stream_goes_through_local_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sort_rows, "RUN_BYTES", 4_000)
-    spilled: list[int] = []
-    spill = sort_rows._spill
-    monkeypatch.setattr(sort_rows, "_spill", lambda *args: (spilled.append(args[2].num_rows), spill(*args)))
+    spilled: dict[str, int] = {}
+    write = SpilledRows.write
+
+    def counted(self: SpilledRows, name: str, piece: pa.RecordBatch) -> None:
+        spilled[name] = spilled.get(name, 0) + piece.num_rows
+        write(self, name, piece)
+
+    monkeypatch.setattr(SpilledRows, "write", counted)
     table = new_table(MemoryStorage())
     ids = np.random.default_rng(7).permutation(1000).tolist()
     batches = rows(*((n, "oslo", 1, "n" * 20) for n in ids)).to_batches(max_chunksize=10)
@@ -149,7 +155,7 @@ def test_sorted_bulk_insert_of_a_stream_goes_through_local_disk(
     (path,) = table.refresh().inspect.files().column("path").to_pylist()
     assert [row["id"] for row in _rows_of(table, path)] == list(range(1000))
     assert len(spilled) > 2
-    assert sum(spilled) == 1000
+    assert sum(spilled.values()) == 1000
     assert list(tmp_path.iterdir()) == []
 
 
