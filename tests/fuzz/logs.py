@@ -23,6 +23,7 @@ from tests.fuzz.hostile_avro import (
 )
 from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_data, decode_avro_records, encode_avro_data, encode_avro_records
 from pyhudi.format.json_rows import JsonForm, rows_as_json
@@ -32,7 +33,7 @@ from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.io.log.block_filter import BlockFilter
-from pyhudi.io.log.records import SpillSettings, read_log_versions
+from pyhudi.io.log.records import read_log_versions
 from pyhudi.io.log.scan import open_log
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.memory import MemoryStorage

@@ -119,6 +119,10 @@ class TellingEngine(LocalEngine):
         self.shown += [repr(task) for task in tasks]
         return super().map(function, tasks, size_bytes=size_bytes, description=description)
 
+    def exchange(self, exchange: Any) -> Any:
+        self.shown.append(repr(exchange))
+        return super().exchange(exchange)
+
 
 def test_the_canary_would_be_found() -> None:
     found = Seen()

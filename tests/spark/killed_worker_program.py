@@ -1,7 +1,7 @@
 """What `test_markers_on_spark.py` runs in a process of its own: `killed_worker_program.py <folder>`.
 
-The worker of one task dies in the middle of its first attempt, with half a data file on disk, and Spark tries the task
-again. Prints what is there after the commit as one line of JSON.
+Two workers die in the middle of the first attempt of a task: one has sent rows to the tasks that write files, the other
+has half a data file on disk. Spark tries both tasks again. Prints what is there after the commit as one line of JSON.
 
 Speculation gives the same picture, but Spark starts no second attempt on the host of the first one.
 """
@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore", category=FutureWarning)
 def dying_once(folder: str) -> Any:
     """A stand-in for the task's function: the worker that comes first to the second task dies before its file ends."""
 
-    def write(context: Any, task: Any) -> Any:
+    def write(context: Any, task: Any, incoming: Any) -> Any:
         from pyhudi.io import base_file
         from pyhudi.tasks import data_file, rewrite_base
 
@@ -39,11 +39,26 @@ def dying_once(folder: str) -> Any:
 
         data_file.BaseFileWriter = DyingWriter
         try:
-            return rewrite_base.write_base_file(context, task)
+            return rewrite_base.write_base_file(context, task, incoming)
         finally:
             data_file.BaseFileWriter = base_file.BaseFileWriter
 
     return write
+
+
+def dying_sender(folder: str) -> Any:
+    """A stand-in for the function that sends rows: the worker of the first split dies once, after it has sent some."""
+
+    def send(assignment_of_file: Any, context: Any, task: Any) -> Any:
+        from pyhudi.tasks import route
+
+        for addressed in route.send_routed(assignment_of_file, context, task):
+            yield addressed
+            if context.partition == 0 and not Path(folder, "sender died").exists():
+                Path(folder, "sender died").touch()
+                os._exit(1)
+
+    return send
 
 
 def written(spark: Any, folder: Path, markers: str) -> dict[str, Any]:
@@ -52,7 +67,7 @@ def written(spark: Any, folder: Path, markers: str) -> dict[str, Any]:
     from pyhudi.table.commits import load_commit_metadata
     from pyhudi.table.state import load_table
     from pyhudi.transaction import transaction
-    from pyhudi.write import staged
+    from pyhudi.write import placement, staged
 
     folder.mkdir()
     path = str(folder / "t")
@@ -62,7 +77,8 @@ def written(spark: Any, folder: Path, markers: str) -> dict[str, Any]:
         return sorted(info.path for info in storage.list_recursive("") if parse_data_file(info.name))
 
     before_the_commit: list[str] = []
-    staged.write_base_file = dying_once(str(folder))
+    staged.write_file_group = dying_once(str(folder))
+    placement.send_routed = dying_sender(str(folder))
     transaction.load_markers = spied_on(transaction.load_markers, lambda: before_the_commit.extend(data_files()))
     options = {
         "hoodie.table.name": "t",
@@ -78,6 +94,7 @@ def written(spark: Any, folder: Path, markers: str) -> dict[str, Any]:
     return {
         "half files before": sum(died in one for one in before_the_commit),
         "half files after": sum(died in one for one in data_files()),
+        "sender died": (folder / "sender died").exists(),
         "rows": spark.read.format("hudi").load(path).count(),
         "files": data_files(),
         "listed": sorted(metadata.paths()),

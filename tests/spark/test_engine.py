@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ from tests.support.spark import temporarily
 
 from pyhudi.config.enums import Arrangement
 from pyhudi.engine.protocol import Distribution, TaskContext
-from pyhudi.errors import RecordKeyError, SchemaMismatchError, WorkerEnvironmentError
+from pyhudi.errors import RecordKeyError, SchemaMismatchError, UnsupportedFeatureError, WorkerEnvironmentError
+from pyhudi.spark import engine as spark_engine
 from pyhudi.spark.engine import (
     ARROW_BATCHES,
     IN_PROCESS_BYTES_MAX,
@@ -308,10 +310,10 @@ def test_engine_takes_dataframes_and_nothing_else(engine: SparkEngine, cities: A
 
 def test_limits_of_batches_that_the_session_sets_are_left_alone(spark: Any) -> None:
     schema = pa.schema([("id", pa.int64())])
-    assert limits_of_batches(spark, schema) == ARROW_BATCHES
+    assert limits_of_batches(spark, schema) == (ARROW_BATCHES,)
     for name in ARROW_BATCHES:
         with temporarily(spark, {name: "77"}):
-            assert limits_of_batches(spark, schema) == {}
+            assert limits_of_batches(spark, schema) == ({},)
 
 
 @pytest.mark.parametrize(
@@ -320,4 +322,25 @@ def test_limits_of_batches_that_the_session_sets_are_left_alone(spark: Any) -> N
 def test_batches_have_fewer_rows_where_rows_may_be_wide(spark: Any, kind: pa.DataType) -> None:
     limits = limits_of_batches(spark, pa.schema([("id", pa.int64()), ("doc", kind)]))
 
-    assert limits["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1000"
+    assert [each["spark.sql.execution.arrow.maxRecordsPerBatch"] for each in limits] == ["4000", "100"]
+
+
+def test_rows_that_are_too_wide_for_the_first_limit_are_sent_again_by_the_next_one(
+    engine: SparkEngine, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker says what Spark says of a batch that exceeds its vectors; a real one takes a gigabyte."""
+    rows = spark.range(0, 5_000, 1, 1).selectExpr("id", "concat('c', id) as city")
+
+    def seen(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> int:
+        try:
+            (tmp_path / "tried").touch(exist_ok=False)
+        except FileExistsError:
+            return sum(batch.num_rows for batch in batches)
+        raise MemoryError("org.apache.arrow.vector.util.OversizedAllocationException: Unable to expand the buffer")
+
+    assert engine.map_splits(rows, seen, distribution=AS_IS, description="look") == [5_000]
+
+    monkeypatch.setattr(spark_engine, "ROWS_OF_ANY_WIDTH", (4_000,))
+    (tmp_path / "tried").unlink()
+    with pytest.raises(UnsupportedFeatureError, match="maxRecordsPerBatch to fewer rows"):
+        engine.map_splits(rows, seen, distribution=AS_IS, description="look")

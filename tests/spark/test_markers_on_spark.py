@@ -139,6 +139,7 @@ def test_file_of_a_worker_that_died_half_way_is_gone_after_the_commit(tmp_path: 
 
     for markers, seen in found.items():
         assert (seen["half files before"], seen["half files after"]) == (1, 0), markers
+        assert seen["sender died"], markers
         assert seen["rows"] == 400, markers
         assert seen["files"] == seen["listed"], markers
         assert seen["left over"] == [], markers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import pyarrow as pa
 from tests.support.tables import DELETE_FLAG, SCHEMA, environment
@@ -60,4 +59,4 @@ def flagged(*values: tuple[int, str, int, str | None], deleted: bool = False) ->
 
 
 def source_of(table: TableState) -> Source:
-    return Source(table, environment(), LocalEngine(parallelism=1), lambda: nullcontext(".hoodie/.aux/.exchange/a/a"))
+    return Source(table, environment(), LocalEngine(parallelism=1))

@@ -39,7 +39,7 @@ EFFECTS_ALLOWED = {
     "transaction/heartbeat.py": "which process lives is asked of the operating system",
     "transaction/locks/table_lock.py": "the table lock on local disk is a lock of the operating system",
     "io/log/records.py": "log records that outgrow memory go to a temporary file of the task, not of the table",
-    "io/spilled_rows.py": "rows that outgrow memory in a bulk insert are a temporary file of the task",
+    "engine/spilled_rows.py": "rows that outgrow memory in a bulk insert are a temporary file of the task",
     "commands/output.py": "what a reader that closed its pipe would have got goes to the null device",
     "spark": "sessions, Java and worker processes are outside of any table",
     "testing/simulation/explore.py": "random exploration takes its choices from a seed",

@@ -24,7 +24,7 @@ def names(requirements: list[Any]) -> set[str]:
 
 def test_worker_that_lacks_a_dependency_is_told_so_whichever_it_is() -> None:
     pytest.importorskip("pyspark")
-    from pyhudi.spark.engine import _WORKER_MODULES
+    from pyhudi.spark.outcomes import _WORKER_MODULES
 
     # Each of these packages is imported by its own name.
     assert {"pyhudi", "pandas", *names(project()["project"]["dependencies"])} == _WORKER_MODULES

@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -20,12 +23,14 @@ import pyarrow.compute as pc
 
 from pyhudi.config.enums import Arrangement
 from pyhudi.config.option import OptionWarning
+from pyhudi.engine.exchange import RowsByReceiver, shared
 from pyhudi.engine.progress import OnProgress, ProgressOfStep
-from pyhudi.engine.protocol import Distribution, TaskContext
+from pyhudi.engine.protocol import Distribution, Exchange, TaskContext
 from pyhudi.format.pieces import cuts, in_pieces, row_bytes, take_rows
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -124,6 +129,33 @@ class LocalEngine:
             return self._run(function, contexts, [_in_order(table, part, sizes[part]) for part in parts])
         splits = [table.slice(n * size, size) for n in range(count)]
         return self._run(function, contexts, [_bounded(split.to_batches(BATCH_ROWS)) for split in splits])
+
+    def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
+        """See `Engine.exchange`. Memory: the limit of `exchange.spill` for all rows together."""
+        senders, receivers = exchange.senders, exchange.receivers
+        spill = shared(exchange.spill, len(senders))
+        with ExitStack() as files:
+
+            def gather(context: TaskContext, sender: S) -> RowsByReceiver:
+                rows = files.enter_context(RowsByReceiver(spill))
+                for addressed in exchange.send(context, sender):
+                    rows.add(addressed)
+                rows.close()
+                return rows
+
+            sent = self.map(
+                gather, senders, size_bytes=exchange.sent_bytes, description=f"sort rows, to {exchange.description}"
+            )
+            parts: dict[int, list[RowsByReceiver]] = defaultdict(list)
+            for rows in sent:
+                for receiver in rows.receivers:
+                    parts[receiver].append(rows)
+
+            def receive(context: TaskContext, receiver: int) -> R:
+                batches = chain.from_iterable(rows.rows_of(receiver) for rows in parts[receiver])
+                return exchange.receive(context, receivers[receiver], batches)
+
+            return self.map(receive, sorted(parts), size_bytes=sum(exchange.sizes), description=exchange.description)
 
     def thread(self, run: Callable[[], None]) -> threading.Thread:
         """See `Engine.thread`."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi.config.enums import Arrangement
+from pyhudi.engine.spilled_rows import SpillSettings
 
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -73,6 +77,42 @@ class Distribution:
                 return self.partition_columns
             case Arrangement.NONE | Arrangement.BY_KEY:
                 return ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedRows:
+    """Some rows, and for each of them the number of the receiver that gets it."""
+
+    rows: pa.RecordBatch
+    receivers: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange(Generic[S, T, R]):
+    """A step in two rounds of tasks: those of `senders` address rows, and those of `receivers` get them.
+
+    All rows of an exchange have the same columns.
+
+    Attributes:
+        send: runs once for each sender. It must address the same rows in the same order when it runs again.
+        senders: the tasks of the first round.
+        receive: runs once for each receiver that got rows, over these: in the order of their senders, and of one
+            sender in the order in which it sent them, so that it is the same when the task runs again.
+        receivers: the tasks of the second round, whose numbers are those in `AddressedRows`.
+        sizes: for each receiver the bytes that it reads and writes, rows that it gets included: an estimate.
+        sent_bytes: the bytes that all senders read: an estimate.
+        spill: how many bytes of rows a process keeps in memory, and where it keeps the others.
+        description: names the step in errors.
+    """
+
+    send: Callable[[TaskContext, S], Iterator[AddressedRows]]
+    senders: Sequence[S]
+    receive: Callable[[TaskContext, T, Iterator[pa.RecordBatch]], R]
+    receivers: Sequence[T]
+    sizes: Sequence[int]
+    sent_bytes: int
+    description: str
+    spill: SpillSettings = field(default_factory=SpillSettings)
 
 
 class Engine(Protocol):
@@ -136,6 +176,16 @@ class Engine(Protocol):
 
         Raises:
             HudiError: the error of the first split that raised one.
+        """
+        ...
+
+    def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
+        """Run both rounds of an exchange. Returns the results of the receivers that got rows, in their order.
+
+        The rows pass through local disk or the engine's own shuffle, and never through the store of a table.
+
+        Raises:
+            HudiError: the error of the first sender or receiver that raised one. If a sender did, no receiver ran.
         """
         ...
 

@@ -1,13 +1,14 @@
 """The record index: each key is looked up in the metadata table, at a cost that does not grow with the table.
 
-The staged keys are sorted by file group of the index, and one task looks the keys of a file group up. The index knows
-the file group of a record, not its row: a task that rewrites a base file finds the rows itself
+The staged keys are sent to tasks for the file groups of the index, each of which looks its keys up. The index knows the
+file group of a record, not its row: a task that rewrites a base file finds the rows itself
 (`UNKNOWN_POSITION`). Only where a record would move to another partition, and ordering values decide whether it does,
 are its stored rows read.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import Engine, TaskContext
-from pyhudi.engine.shares import spread
+from pyhudi.engine.protocol import AddressedRows, Engine, Exchange, TaskContext
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.pieces import one_batch
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.protocol import Index, KeyScope, Lookup, Tagged
 from pyhudi.index.search import search, to_search
@@ -40,6 +39,8 @@ from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
 KEYS_AT_ONCE = 1_000_000
 _KEY_BYTES = 200
 """About how much of the index is read for a key."""
+_SPLIT = "#split"
+"""The number of the split that a staged key is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class RecordIndex:
 
     `locations` reads the index. `fallback` searches files where it is damaged.
 
-    Cost: two rounds of tasks over the keys, and the blocks of the index that may hold them; where records would move,
+    Cost: one exchange of the keys, and the blocks of the index that may hold them; where records would move,
     and ordering values decide, also the key columns of the file groups that hold them.
     """
 
@@ -69,51 +70,50 @@ class RecordIndex:
             return self.fallback.tag(engine, lookup, slices)
 
     def _tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
-        keys = _by_index_group(engine, lookup, self.locations)
-        number_of = {file_slice.group: number for number, file_slice in enumerate(slices)}
-        shares = spread({group: sum(part.rows for _, part in parts) for group, parts in keys.items()}, len(keys))
-        found = engine.map(
-            look_up_keys,
-            [
-                LookUpTask(
-                    storage=lookup.storage,
-                    folder=lookup.folder,
-                    locations=self.locations,
-                    keys=tuple((group, keys[group]) for group in share),
-                    number_of=number_of,
-                    moves=lookup.scope is KeyScope.TABLE_MOVES,
-                    contests=bool(lookup.ordering_fields),
-                )
-                for share in shares
-            ],
-            size_bytes=_KEY_BYTES * sum(split.rows for split in lookup.splits),
-            description="look record keys up in the record index",
+        groups, size = len(self.locations.groups), _KEY_BYTES * sum(split.rows for split in lookup.splits)
+        how = HowToLookUp(
+            storage=lookup.storage,
+            folder=lookup.folder,
+            locations=self.locations,
+            number_of={file_slice.group: number for number, file_slice in enumerate(slices)},
+            moves=lookup.scope is KeyScope.TABLE_MOVES,
+            contests=bool(lookup.ordering_fields),
+        )
+        found = engine.exchange(
+            Exchange(
+                send=functools.partial(send_keys, self.locations),
+                senders=[SendKeysTask(lookup.storage, number, split) for number, split in enumerate(lookup.splits)],
+                receive=functools.partial(look_up_keys, how),
+                receivers=range(groups),
+                sizes=[size // max(1, groups)] * groups,
+                sent_bytes=size,
+                spill=lookup.merging.spill,
+                description="look record keys up in the record index",
+            )
         )
         return _with_contests(engine, lookup, slices, found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SortKeysTask:
-    """Sort the staged keys of a split by file group of the index."""
+@dataclass(frozen=True, slots=True)
+class SendKeysTask:
+    """Send the staged keys of a split to the file groups of the index. `number`: that of the split."""
 
     storage: StorageSpec
-    folder: str
+    number: int
     split: StagedSplit
-    locations: LocationReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookUpTask:
-    """Look staged keys up.
+class HowToLookUp:
+    """How staged keys are looked up.
 
-    `keys`: by file group of the index, the keys of each split. `number_of`: the numbers of slices in tags. `moves`:
-    records move with their partition path; `contests`: unless their row is late.
+    `number_of`: the numbers of slices in tags. `moves`: records move with their partition path; `contests`: unless
+    their row is late.
     """
 
     storage: StorageSpec
     folder: str
     locations: LocationReader
-    keys: tuple[tuple[int, tuple[tuple[int, Segment], ...]], ...]
     number_of: Mapping[FileGroupId, int]
     moves: bool
     contests: bool
@@ -134,43 +134,36 @@ class Found:
     contested_slices: frozenset[int] = frozenset()
 
 
-def sort_keys(context: TaskContext, task: SortKeysTask) -> tuple[tuple[int, Segment], ...]:
-    """Write an exchange file of the split's keys, a batch for each file group of the index. Memory: the keys."""
+def send_keys(locations: LocationReader, _: TaskContext, task: SendKeysTask) -> Iterator[AddressedRows]:
+    """The split's keys, to the file groups of the index that may have them. Memory: the keys of a partition path."""
     storage = open_spec(task.storage)
-    numbers = tuple(part.batch for part in task.split.partitions)
-    batches = list(read_segment(storage, Segment(task.split.keys_path, numbers, task.split.rows)))
-    groups = np.concatenate(
-        [
-            task.locations.groups_of(part.partition_path, batch.column(RECORD_KEY))
-            for part, batch in zip(task.split.partitions, batches, strict=True)
-        ]
-    )
-    keys = one_batch(pa.Table.from_batches(batches))
-    path = f"{task.folder}/index-keys-{context.write_token}.arrow"
-    found = []
-    with ExchangeWriter(storage, path, keys.schema) as writer:
-        for group, rows in _grouped(groups):
-            if group >= 0:
-                found.append((group, Segment(path, (writer.write(keys.take(pa.array(rows))),), len(rows))))
-    return tuple(found)
+    for part in task.split.partitions:
+        for keys in read_segment(storage, Segment(task.split.keys_path, (part.batch,), part.rows)):
+            groups = locations.groups_of(part.partition_path, keys.column(RECORD_KEY)).astype(np.int64)
+            may_be_there = np.flatnonzero(groups >= 0)
+            if len(may_be_there):
+                numbered = keys.append_column(_SPLIT, pa.array(np.full(keys.num_rows, task.number, dtype=np.int64)))
+                yield AddressedRows(numbered.take(pa.array(may_be_there)), groups[may_be_there])
 
 
-def look_up_keys(context: TaskContext, task: LookUpTask) -> Found:
-    """Tag the keys that the index has. Memory: `KEYS_AT_ONCE` keys, and the tags."""
-    storage = open_spec(task.storage)
+def look_up_keys(how: HowToLookUp, context: TaskContext, group: int, incoming: Iterator[pa.RecordBatch]) -> Found:
+    """Tag the keys that a file group of the index has. Memory: `KEYS_AT_ONCE` keys, and the tags."""
+    storage = open_spec(how.storage)
     tags: dict[int, list[pa.RecordBatch]] = defaultdict(list)
     contested: dict[int, list[pa.RecordBatch]] = defaultdict(list)
     updates: Counter[int] = Counter()
     known: Counter[tuple[int, str]] = Counter()
     contested_slices: set[int] = set()
-    for group, parts in task.keys:
-        for split, keys in _keys_at_once(storage, parts):
-            slices, partitions = _slices_of(task, task.locations.find(storage, group, keys.column(RECORD_KEY)))
+    for batch in _at_once(incoming):
+        all_slices, all_partitions = _slices_of(how, how.locations.find(storage, group, batch.column(RECORD_KEY)))
+        for split, rows in _grouped(np.asarray(batch.column(_SPLIT))):
+            keys = batch.drop_columns([_SPLIT]).take(pa.array(rows))
+            slices, partitions = all_slices[rows], all_partitions.take(pa.array(rows))
             is_known = slices >= 0
             moved = np.zeros(keys.num_rows, dtype=bool)
-            if task.moves:
+            if how.moves:
                 moved = is_known & ~as_mask(pc.equal(partitions, keys.column(PARTITION_PATH)))
-            if task.contests and moved.any():
+            if how.contests and moved.any():
                 contested[split].append(keys.filter(pa.array(moved)))
                 contested_slices.update(np.unique(slices[moved]).tolist())
                 is_known, moved = is_known & ~moved, np.zeros_like(moved)
@@ -182,28 +175,12 @@ def look_up_keys(context: TaskContext, task: LookUpTask) -> Found:
             for entry in pc.value_counts(stays).to_pylist():
                 known[split, entry["values"]] += entry["counts"]
     return Found(
-        segments=_written(storage, f"{task.folder}/record-tags-{context.write_token}.arrow", tags),
+        segments=_written(storage, f"{how.folder}/record-tags-{context.write_token}.arrow", tags),
         updates_of_slice=tuple(updates.items()),
         known_rows=tuple(known.items()),
-        contested=tuple(_staged(storage, f"{task.folder}/contested-{context.write_token}", contested)),
+        contested=tuple(_staged(storage, f"{how.folder}/contested-{context.write_token}", contested)),
         contested_slices=frozenset(contested_slices),
     )
-
-
-def _by_index_group(
-    engine: Engine, lookup: Lookup, locations: LocationReader
-) -> dict[int, tuple[tuple[int, Segment], ...]]:
-    """The staged keys of each file group of the index, with the numbers of their splits."""
-    tasks = [
-        SortKeysTask(storage=lookup.storage, folder=lookup.folder, split=split, locations=locations)
-        for split in lookup.splits
-    ]
-    size = _KEY_BYTES * sum(split.rows for split in lookup.splits)
-    found: dict[int, list[tuple[int, Segment]]] = defaultdict(list)
-    for number, result in enumerate(engine.map(sort_keys, tasks, size_bytes=size, description="sort record keys")):
-        for group, segment in result:
-            found[group].append((number, segment))
-    return {group: tuple(parts) for group, parts in sorted(found.items())}
 
 
 def _with_contests(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], found: Sequence[Found]) -> Tagged:
@@ -231,20 +208,29 @@ def _with_contests(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], 
     return Tagged(tuple(slices), {split: tuple(parts) for split, parts in segments.items()}, updates, known)
 
 
-def _keys_at_once(storage: Storage, parts: Sequence[tuple[int, Segment]]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    for split, segment in parts:
-        for batch in read_segment(storage, segment):
-            for start in range(0, batch.num_rows, KEYS_AT_ONCE):
-                yield split, batch.slice(start, KEYS_AT_ONCE)
+def _at_once(incoming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The keys in batches of up to `KEYS_AT_ONCE`: the index is read anew for each of them."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in incoming:
+        for start in range(0, batch.num_rows, KEYS_AT_ONCE):
+            part = batch.slice(start, KEYS_AT_ONCE)
+            if rows + part.num_rows > KEYS_AT_ONCE:
+                yield pa.concat_batches(waiting)
+                waiting, rows = [], 0
+            waiting.append(part)
+            rows += part.num_rows
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
-def _slices_of(task: LookUpTask, found: Locations) -> tuple[npt.NDArray[np.int64], pa.Array]:
+def _slices_of(how: HowToLookUp, found: Locations) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """The number of the slice of each key, and its partition; -1 for a key that no slice has.
 
     A group without a slice has been replaced since, so it has no records any more.
     """
     numbers = np.array(
-        [task.number_of.get(FileGroupId(partition, file_id), -1) for partition, file_id in found.groups], dtype=np.int64
+        [how.number_of.get(FileGroupId(partition, file_id), -1) for partition, file_id in found.groups], dtype=np.int64
     )
     paths = pa.array([partition for partition, _ in found.groups], pa.string())
     is_found = found.number >= 0
@@ -294,7 +280,7 @@ def _staged(
         yield split, StagedSplit("", keys_path, rows.num_rows, rows.nbytes, tuple(partitions))
 
 
-def _grouped(groups: npt.NDArray[np.int32]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def _grouped(groups: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """The places of each number, in their order."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]

@@ -7,7 +7,7 @@ by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -64,11 +64,6 @@ def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]
     with open_exchange(storage, segment.path) as reader:
         for number in segment.batches:
             yield reader.get_batch(number)
-
-
-def read_segments(storage: Storage, segments: Iterable[Segment]) -> pa.Table:
-    """All rows of some segments (at least one) as one table."""
-    return pa.Table.from_batches([batch for segment in segments for batch in read_segment(storage, segment)])
 
 
 @contextmanager

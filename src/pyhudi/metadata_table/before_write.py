@@ -10,7 +10,7 @@ from pyhudi.environment import Environment
 from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
-from pyhudi.metadata_table.partitions.protocol import MetadataPartition, OpenExchange
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import can_be_built
 from pyhudi.metadata_table.write_checks import distrust
 from pyhudi.table.metadata_partitions import FILES
@@ -28,7 +28,6 @@ def settle_metadata_table(
     *,
     engine: Engine | None = None,
     indexes: Sequence[MetadataPartition] = (),
-    exchange: OpenExchange | None = None,
 ) -> TableState:
     """Give the table the metadata table that it is to have, at the begin of a write; the table as it is then.
 
@@ -51,7 +50,7 @@ def settle_metadata_table(
         asked.insert(0, maintained_partition(FILES, table))
     if not asked:
         return table
-    return initialize_partitions(table, asked, environment, check_held, engine=engine, exchange=exchange)
+    return initialize_partitions(table, asked, environment, check_held, engine=engine)
 
 
 def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState:

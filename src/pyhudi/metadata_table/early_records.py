@@ -19,7 +19,6 @@ from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.partitions.protocol import (
     LargePartition,
     MetadataPartition,
-    OpenExchange,
     PlacedPartition,
     Source,
 )
@@ -43,7 +42,6 @@ def write_ahead(
     change: Change,
     environment: Environment,
     engine: Engine | None,
-    exchange: OpenExchange | None = None,
 ) -> Mapping[str, Ahead]:
     """Let large partitions write what a change means for them, without the lock; by partition.
 
@@ -52,7 +50,7 @@ def write_ahead(
     """
     if engine is None or not table.version.has_completion_times:
         return NOTHING_AHEAD
-    source, now_ms = Source(table, environment, engine, exchange), environment.clock.now_ms()
+    source, now_ms = Source(table, environment, engine), environment.clock.now_ms()
     written: dict[str, Ahead] = {}
     for partition in kept_partitions(table):
         if isinstance(partition, LargePartition):

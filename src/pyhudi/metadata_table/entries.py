@@ -1,13 +1,13 @@
 """Entries of an index over record keys on their way into the metadata table, from tasks to tasks.
 
-Tasks read the changed rows of file groups and sort their entries by file group of the index, into exchange files. Then
-one task for each file group of the index gathers its entries and writes one file. So no entry passes the driver.
+Tasks read the changed rows of file groups, and send their entries to tasks for the file groups of the index, which
+write one file each. So no entry passes the driver.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -16,12 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import Engine, TaskContext
+from pyhudi.engine.protocol import AddressedRows, Exchange, TaskContext
 from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, RecordType
-from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.metadata_table.file_group import GroupTarget, write_base, write_log
 from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.record_changes import RowSettings, changed_rows
@@ -34,6 +33,8 @@ REMOVED: Final = -1
 ENTRIES: Final = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.int32())])
 """An entry: its key, and the number of its value among those of the change."""
 ENTRIES_AT_ONCE: Final = 1_000_000
+_ROW_TO_ENTRY: Final = 8
+"""How many times the bytes of an entry a row is estimated to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +60,12 @@ class EntryMaker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SortTask:
-    """Sort the entries of some file groups of the table by file groups of the index, into a file in `folder`."""
+@dataclass(frozen=True, slots=True)
+class SendEntriesTask:
+    """Send the entries of the changed rows of some file groups of the table."""
 
     storage: StorageSpec
-    folder: str
     changes: tuple[SliceChange, ...]
-    settings: RowSettings
-    maker: EntryMaker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatherTask:
-    """Write the entries of one file group of the index: as its base file, or as a log. `payloads`: by their numbers."""
-
-    target: GroupTarget
-    group: int
-    segments: tuple[Segment, ...]
-    payloads: Payloads
-    is_base: bool
 
 
 def write_changes(
@@ -93,97 +80,61 @@ def write_changes(
 ) -> tuple[WriteStat, ...]:
     """Write the entries of changes into the file groups of an index, by tasks: base files, or logs of a commit.
 
-    `source` has an engine. Cost: two rounds of tasks and an exchange file for each; nothing without changes.
+    A group without entries gets no file. `source` has an engine. Cost: one exchange; nothing without changes.
     """
     if not changes:
         return ()
-    assert source.engine is not None
-    assert source.exchange is not None
-    with source.exchange() as folder:
-        found = _sorted_entries(source.engine, source.storage, folder, changes, settings, maker)
-        return _write_entries(source.engine, target, found, payloads, is_base=is_base)
-
-
-def _sorted_entries(
-    engine: Engine,
-    storage: Storage,
-    folder: str,
-    changes: Sequence[SliceChange],
-    settings: RowSettings,
-    maker: EntryMaker,
-) -> dict[int, tuple[Segment, ...]]:
-    """The entries of all changes, as segments of exchange files, by file group of the index. One round of tasks."""
+    engine = source.engine
+    assert engine is not None
     by_number = {change.number: change for change in changes}
     shares = spread({change.number: change.size for change in changes}, engine.parallelism * TASKS_PER_CORE)
-    tasks = [
-        SortTask(
-            storage=storage.spec,
-            folder=folder,
-            changes=tuple(by_number[number] for number in share),
-            settings=settings,
-            maker=maker,
+    size, groups = sum(change.size for change in changes), len(target.file_ids)
+    written = engine.exchange(
+        Exchange(
+            send=functools.partial(send_entries, settings, maker),
+            senders=[
+                SendEntriesTask(source.storage.spec, tuple(by_number[number] for number in share)) for share in shares
+            ],
+            receive=functools.partial(write_entries, target, payloads, is_base),
+            receivers=range(groups),
+            sizes=[size // (_ROW_TO_ENTRY * groups)] * groups,
+            sent_bytes=size,
+            spill=settings.merging.spill,
+            description="write an index",
         )
-        for share in shares
-    ]
-    found: dict[int, list[Segment]] = defaultdict(list)
-    size = sum(change.size for change in changes)
-    for result in engine.map(sort_entries, tasks, size_bytes=size, description="read the keys of an index"):
-        for group, segment in result:
-            found[group].append(segment)
-    return {group: tuple(segments) for group, segments in sorted(found.items())}
+    )
+    return tuple(written)
 
 
-def sort_entries(context: TaskContext, task: SortTask) -> tuple[tuple[int, Segment], ...]:
-    """Write an exchange file with the entries of the task's changes. Memory: `ENTRIES_AT_ONCE` of them."""
-    storage = open_spec(task.storage)
-    path = f"{task.folder}/entries-{context.write_token}.arrow"
-    batches: dict[int, list[int]] = defaultdict(list)
-    rows: dict[int, int] = defaultdict(int)
-    with ExchangeWriter(storage, path, ENTRIES) as writer:
-        for unsorted, of_rows in _gathered(_entries_of(storage, task)):
-            order = np.argsort(of_rows, kind="stable")
-            entries, groups = unsorted.take(pa.array(order)), of_rows[order]
-            starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
-            for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(groups)], strict=True):
-                group = int(groups[start])
-                batches[group].append(writer.write(entries.slice(start, end - start)))
-                rows[group] += end - start
-    return tuple((group, Segment(path, tuple(numbers), rows[group])) for group, numbers in sorted(batches.items()))
+def send_entries(
+    settings: RowSettings, maker: EntryMaker, _: TaskContext, task: SendEntriesTask
+) -> Iterator[AddressedRows]:
+    """The entries of the task's changes, to their file groups. Memory: `ENTRIES_AT_ONCE` of them."""
+    for entries, groups in _gathered(_entries_of(open_spec(task.storage), task, settings, maker)):
+        yield AddressedRows(entries, groups.astype(np.int64))
 
 
-def _write_entries(
-    engine: Engine,
+def write_entries(
     target: GroupTarget,
-    segments: Mapping[int, tuple[Segment, ...]],
     payloads: Payloads,
-    *,
     is_base: bool,
-) -> tuple[WriteStat, ...]:
-    """Write gathered entries into the file groups of the index; a group without entries gets no file. One round."""
-    tasks = [
-        GatherTask(target=target, group=group, segments=parts, payloads=payloads, is_base=is_base)
-        for group, parts in segments.items()
-    ]
-    size = sum(part.rows for parts in segments.values() for part in parts) * 100
-    return tuple(engine.map(gather_entries, tasks, size_bytes=size, description="write an index"))
+    context: TaskContext,
+    group: int,
+    incoming: Iterator[pa.RecordBatch],
+) -> WriteStat:
+    """Write the file of one file group: its base file, or a log. Memory: its entries."""
+    storage, entries = open_spec(target.storage), list(incoming)
+    if is_base:
+        _check_one_group_each(pa.Table.from_batches(entries, ENTRIES))
+    write = write_base if is_base else write_log
+    return write(storage, target, group, records_of_entries(entries, payloads), context.write_token)
 
 
-def gather_entries(context: TaskContext, task: GatherTask) -> WriteStat:
-    """Write the file of one file group. Memory: its entries."""
-    storage = open_spec(task.target.storage)
-    if task.is_base:
-        _check_one_group_each(storage, task.segments)
-    records = records_of_segments(storage, task.segments, task.payloads)
-    write = write_base if task.is_base else write_log
-    return write(storage, task.target, task.group, records, context.write_token)
-
-
-def _check_one_group_each(storage: Storage, segments: Iterable[Segment]) -> None:
+def _check_one_group_each(entries: pa.Table) -> None:
     """Refuse an index over keys that are in two file groups each: writes would find only one of the records.
 
     Raises `InvalidRequestError` naming such a key.
     """
-    entries = pa.Table.from_batches((b for segment in segments for b in read_segment(storage, segment)), ENTRIES)
     keys = entries.group_by("key").aggregate([("value", "min"), ("value", "max")])
     several = keys.filter(pc.not_equal(keys.column("value_min"), keys.column("value_max")))
     if several.num_rows:
@@ -193,11 +144,6 @@ def _check_one_group_each(storage: Storage, segments: Iterable[Segment]) -> None
             record_key=several.column("key")[0].as_py(),
             keys=several.num_rows,
         )
-
-
-def records_of_segments(storage: Storage, segments: Iterable[Segment], payloads: Payloads) -> pa.RecordBatch:
-    """The records of gathered entries."""
-    return records_of_entries([batch for segment in segments for batch in read_segment(storage, segment)], payloads)
 
 
 def records_on_driver(
@@ -232,10 +178,12 @@ def records_of_entries(batches: Sequence[pa.RecordBatch], payloads: Payloads) ->
     return pa.RecordBatch.from_arrays([keys, types, values], names=[KEY, TYPE, payloads.column])
 
 
-def _entries_of(storage: Storage, task: SortTask) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
+def _entries_of(
+    storage: Storage, task: SendEntriesTask, settings: RowSettings, maker: EntryMaker
+) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
     for change in task.changes:
-        for is_added, rows in changed_rows(storage, change, task.settings):
-            entries, groups = task.maker.entries(change, rows, is_added=is_added)
+        for is_added, rows in changed_rows(storage, change, settings):
+            entries, groups = maker.entries(change, rows, is_added=is_added)
             if len(groups):  # rows without a value have none in the first version of a secondary index
                 yield entries, groups
 

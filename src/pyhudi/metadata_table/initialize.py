@@ -29,7 +29,6 @@ from pyhudi.metadata_table.index_plans import delete_plan, load_plan
 from pyhudi.metadata_table.partitions.protocol import (
     LargePartition,
     MetadataPartition,
-    OpenExchange,
     PlacedPartition,
     Source,
 )
@@ -65,7 +64,6 @@ def initialize_partitions(
     check_held: CheckHeld,
     *,
     engine: Engine | None = None,
-    exchange: OpenExchange | None = None,
 ) -> TableState:
     """Build partitions from the completed writes of the table, under the table lock; the table with them.
 
@@ -78,7 +76,7 @@ def initialize_partitions(
         check_held()
         put_metadata_table_properties(table.storage, table.config)
     for partition in partitions:
-        _build(partition, Source(table, environment, engine, exchange), check_held)
+        _build(partition, Source(table, environment, engine), check_held)
         check_held()
         define_as_built(table, partition)
         names = [*table.config.metadata_partitions, partition.name]

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import ConfigError, HistoryNotRetainedError, HistoryNotSettledError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import key_generator_from_table, partition_field_names
 from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.log.block_filter import BlockFilter
-from pyhudi.io.log.records import SpillSettings
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import Merger

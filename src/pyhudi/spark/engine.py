@@ -9,65 +9,80 @@ import itertools
 import pickle
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext as SparkTaskContext
 from pyspark import cloudpickle
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
 from pyspark.util import InheritableThread
 
 from pyhudi.config.enums import Arrangement
+from pyhudi.engine.exchange import RowsByReceiver, shared
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import CallbackHosts, Distribution, TaskContext
-from pyhudi.errors import HudiError, InternalError, UnsupportedFeatureError, WorkerEnvironmentError
+from pyhudi.engine.protocol import CallbackHosts, Distribution, Exchange, TaskContext
+from pyhudi.errors import HudiError, UnsupportedFeatureError
 from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
+from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_row
+from pyhudi.spark.parcels import (
+    BATCH_LIMITS,
+    FAILURE,
+    PARCEL_DDL,
+    TASK,
+    blocks,
+    delivered,
+    opened,
+    parcel,
+    readers_of,
+    rows_of_block,
+    task_parcels,
+)
 from pyhudi.spark.settings import is_connect, runs_here, setting, under
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
 
+S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
+InArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What Spark runs over the batches of a partition."""
 
 IN_PROCESS_BYTES_MAX = 32 << 20
 """Tasks that together read and write fewer bytes run in this process, because a Spark job would cost more."""
 
+READERS_PER_CORE = 2
+"""More Spark tasks than cores take the rows of an exchange, so that one slow task does not leave other cores idle."""
+READER_BYTES = 256 << 20
+"""About what one of these tasks reads and writes: so there are more of them for large work."""
+
 PARALLELISM_FALLBACK = 8
 """The assumed number of cores if it is unknown (Spark Connect to a cluster without fixed resources)."""
 
+_RECORDS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_BATCHES = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    _RECORDS_PER_BATCH: "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 """Limits of the batches that Spark sends to Python, unless the session sets its own. The limit in bytes is off, because
 Spark would sum up the sizes of all columns after each row, which takes as long as sending the row. The limit in rows is
 Spark's default, and keeps batches small enough for all but wide rows."""
-ROWS_OF_ANY_WIDTH = 1_000
-"""The limit in rows if the schema has columns of variable width. Rows of 1 MB then just fit Spark's largest vector."""
+ROWS_OF_ANY_WIDTH = (4_000, 100)
+"""The limits in rows if the schema has columns of variable width. By the first one values may take 250 KB on average
+before they exceed Spark's largest vector. Those that do are sent again by the second one, for values of 10 MB."""
 _BATCH_TOO_LARGE = re.compile(r"OversizedAllocationException|OutOfMemoryError: Cannot reserve|OutOfDirectMemoryError")
 SPLIT_BATCH_ROWS = 65_536
 SPLIT_BATCH_BYTES = 32 << 20
 """Batches from Spark are joined up to this size, so that the work per batch and column becomes negligible."""
 
 _LOOPBACK = "127.0.0.1"
-
-_OUTCOME_SCHEMA = pa.schema(
-    [pa.field("task", pa.int64(), nullable=False), pa.field("outcome", pa.binary(), nullable=False)]
-)
-_OUTCOME_DDL = "task bigint not null, outcome binary not null"
-
-_MISSING_MODULE = re.compile(r"No module named '([A-Za-z0-9_]+)")
-_WORKER_MODULES = frozenset(
-    {"pyhudi", "pyarrow", "pandas", "numpy", "fastavro", "filelock", "obstore", "psutil", "tzdata"}
-)
-_WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
 
 _stages = itertools.count(1)
 
@@ -132,18 +147,41 @@ class SparkEngine:
         if len(tasks) <= 1 or size_bytes < IN_PROCESS_BYTES_MAX:
             return self._local.map(function, tasks, size_bytes=size_bytes, description=description)
         stage = next(_stages)
-        pickled = [cloudpickle.dumps(task) for task in tasks]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             begin_task()
-            for batch in batches:
-                for index in batch.column(0).to_pylist():
-                    # Spark's own cloudpickle wrote these bytes in this program's driver.
-                    task = pickle.loads(pickled[index])  # noqa: S301
-                    yield _outcome(index, function, _task_context(index, stage), task)
+            for _, index, content in opened(batches):
+                yield outcome(index, function, _task_context(index, stage), _unpickled(content))
 
-        numbered = self.spark.range(0, len(tasks), 1, len(tasks))
-        return _collect(numbered.mapInArrow(run, _OUTCOME_DDL), description)
+        # One task for each reader, so that a worker loads the tasks that it runs, and no other.
+        given = task_parcels(self.spark, range(len(tasks)), map(cloudpickle.dumps, tasks))
+        outcomes = delivered(given, len(tasks)).mapInArrow(run, OUTCOME_DDL)
+        return collected(outcomes, description, tasks=len(tasks))
+
+    def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
+        """See `Engine.exchange`. The rows pass through a shuffle of Spark, in blocks.
+
+        Cost: one Spark job with a Spark task for each sender, and some for each core that take a share of the
+        receivers each. Small work runs in this process.
+
+        Raises:
+            HudiError: the error of the first sender or receiver that raised one, unchanged.
+            WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
+        """
+        size = max(exchange.sent_bytes, sum(exchange.sizes))
+        if size < IN_PROCESS_BYTES_MAX or max(len(exchange.senders), len(exchange.receivers)) <= 1:
+            return self._local.exchange(exchange)
+        wanted = max(self.parallelism * READERS_PER_CORE, size // READER_BYTES)
+        reader_of = readers_of(np.array(exchange.sizes, dtype=np.int64), wanted)
+        readers, stage = _count(reader_of), next(_stages)
+        sent = delivered(
+            task_parcels(self.spark, range(len(exchange.senders)), map(cloudpickle.dumps, exchange.senders)),
+            len(exchange.senders),
+        ).mapInArrow(_sending(exchange, reader_of, stage), PARCEL_DDL)
+        given = task_parcels(self.spark, reader_of.tolist(), map(cloudpickle.dumps, exchange.receivers))
+        arrived = delivered(sent.unionAll(given), readers)
+        outcomes = under(arrived.mapInArrow(_receiving(exchange, stage), OUTCOME_DDL), BATCH_LIMITS)
+        return collected(outcomes, exchange.description, tasks=len(exchange.receivers))
 
     def map_splits(
         self,
@@ -157,54 +195,132 @@ class SparkEngine:
 
         An empty DataFrame may have no splits at all: then the function runs once, in this process. Limits that the
         session sets for batches stay in force. Cost: one Spark job, with a shuffle if the arrangement needs one. Spark
-        evaluates the input once, but for GLOBAL_SORT twice, because it samples the input first.
+        evaluates the input once, but for GLOBAL_SORT twice, because it samples the input first; and all of it again,
+        in batches of fewer rows, if rows turn out to be too wide.
 
         Raises:
             UnsupportedFeatureError: rows are too wide for Spark's batches.
             HudiError: the error of the first split that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
-        stage = next(_stages)
         schema = self.schema_of(rows)
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            begin_task()
-            context = _task_context(None, stage)
-            joined = conformed(batches, crossing_schema(schema))
-            yield _outcome(context.partition, function, context, (restored(batch, schema) for batch in joined))
-
         arranged = crossing_rows(arrange(rows, distribution, parallelism=self.parallelism), schema)
-        outcomes = under(arranged.mapInArrow(run, _OUTCOME_DDL), limits_of_batches(self.spark, schema))
-        with _large_batches_named(description):
-            results: list[R] = _collect(outcomes, description)
-        return results or [function(TaskContext(partition=0, stage=stage, attempt=0), iter(()))]
+        *before, last = limits_of_batches(self.spark, schema)
+        for limits in before:
+            with suppress(_RowsTooWideError):
+                return _results_of_splits(arranged, function, schema, limits, description)
+        try:
+            return _results_of_splits(arranged, function, schema, last, description)
+        except _RowsTooWideError as error:
+            raise UnsupportedFeatureError(
+                "the rows are too wide for the batches that Spark sends to Python: set "
+                "spark.sql.execution.arrow.maxRecordsPerBatch to fewer rows (a batch should take some 100 MB)",
+                step=description,
+            ) from error.__cause__
 
 
-def limits_of_batches(spark: SparkSession, schema: pa.Schema) -> dict[str, str]:
-    """The limits of batches to set for rows of this schema. None are set if the session sets any of them itself."""
-    if any(setting(spark, name) is not None for name in ARROW_BATCHES):
-        return {}
+class _RowsTooWideError(Exception):
+    """A batch of rows exceeds the memory of its vectors."""
+
+
+def _results_of_splits(
+    rows: DataFrame,
+    function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
+    schema: pa.Schema,
+    limits: Mapping[str, str],
+    description: str,
+) -> list[R]:
+    """Run the function over the partitions of the rows (`crossing_rows`), in batches with these limits."""
+    stage = next(_stages)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        context = _task_context(None, stage)
+        joined = conformed(batches, crossing_schema(schema))
+        split = (restored(batch, schema) for batch in joined)
+        yield outcome(context.partition, function, context, split)
+
+    outcomes = under(rows.mapInArrow(run, OUTCOME_DDL), limits)
+    try:
+        results: list[R] = collected(outcomes, description)
+    except Exception as error:  # of the JVM: there is no one class for it
+        if _BATCH_TOO_LARGE.search(str(error)):
+            raise _RowsTooWideError from error
+        raise
+    return results or [function(TaskContext(partition=0, stage=stage, attempt=0), iter(()))]
+
+
+def _sending(exchange: Exchange[S, T, R], reader_of: npt.NDArray[np.int64], stage: int) -> InArrow:
+    """Runs a sender in a Spark task, and packs its rows for the readers of their receivers."""
+    send, readers = exchange.send, _count(reader_of)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        for _, sender, content in opened(batches):
+            number = itertools.count()
+            try:
+                for addressed in send(_task_context(sender, stage), _unpickled(content)):
+                    for reader, block in blocks(addressed, reader_of):
+                        yield parcel(reader, sender, next(number), block)
+            except HudiError as error:
+                # Every reader is told, so that none of them begins.
+                failure = cloudpickle.dumps((False, error))
+                for reader in range(readers):
+                    yield parcel(reader, FAILURE, sender, failure)
+
+    return run
+
+
+def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
+    """Runs the receivers of one reader in a Spark task, after all of their rows have arrived."""
+    receive, spill = exchange.receive, shared(exchange.spill, 1)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        tasks: dict[int, bytes] = {}
+        with RowsByReceiver(spill) as rows:
+            for sender, number, content in opened(batches):
+                if sender == FAILURE:
+                    # All readers have it; the driver needs it once.
+                    if _task_context(None, stage).partition == 0:
+                        yield outcome_row(number, content)
+                    return
+                if sender == TASK:
+                    tasks[number] = content
+                else:
+                    rows.add(rows_of_block(content))
+            rows.close()
+            for receiver in sorted(rows.receivers):
+                context, task = _task_context(receiver, stage), _unpickled(tasks.pop(receiver))
+                yield outcome(receiver, receive, context, task, rows.rows_of(receiver))
+
+    return run
+
+
+def _count(reader_of: npt.NDArray[np.int64]) -> int:
+    """How many readers there are; one, which hears of failures, if there are no receivers."""
+    return int(reader_of.max(initial=0)) + 1
+
+
+def _unpickled(content: bytes) -> Any:
+    # This program's driver pickled it.
+    return pickle.loads(content)  # noqa: S301
+
+
+def limits_of_batches(spark: SparkSession, schema: pa.Schema) -> tuple[dict[str, str], ...]:
+    """The limits of batches to try for rows of this schema, one after the other if rows are too wide for them.
+
+    None are set if the session sets any of them itself, or is one of Spark Connect (`under`).
+    """
+    if is_connect(spark) or any(setting(spark, name) is not None for name in ARROW_BATCHES):
+        return ({},)
     if all(_has_fixed_width(field.type) for field in schema):
-        return dict(ARROW_BATCHES)
-    return {**ARROW_BATCHES, "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_OF_ANY_WIDTH)}
+        return (dict(ARROW_BATCHES),)
+    return tuple({**ARROW_BATCHES, _RECORDS_PER_BATCH: str(rows)} for rows in ROWS_OF_ANY_WIDTH)
 
 
 def _has_fixed_width(kind: pa.DataType) -> bool:
     return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
-
-
-@contextmanager
-def _large_batches_named(description: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if not _BATCH_TOO_LARGE.search(str(error)):
-            raise
-        raise UnsupportedFeatureError(
-            "the rows are too wide for the batches that Spark sends to Python: set "
-            "spark.sql.execution.arrow.maxRecordsPerBatch to fewer rows (a batch should take some 100 MB)",
-            step=description,
-        ) from error
 
 
 def session_parallelism(spark: SparkSession) -> int:
@@ -294,64 +410,6 @@ def _task_context(index: int | None, stage: int) -> TaskContext:
     assert spark_context is not None
     partition = spark_context.partitionId() if index is None else index
     return TaskContext(partition=partition, stage=stage, attempt=spark_context.taskAttemptId())
-
-
-def _outcome(
-    index: int, function: Callable[[TaskContext, Any], Any], context: TaskContext, task: Any
-) -> pa.RecordBatch:
-    """One row with the function's result, or with the `HudiError` that it raised.
-
-    A `HudiError` is final, and Spark would convert it into text; therefore it is returned like a result. Any other
-    error fails the Spark task, and Spark runs the task again.
-    """
-    try:
-        outcome: tuple[bool, Any] = (True, function(context, task))
-    except HudiError as error:
-        outcome = (False, error)
-    return pa.RecordBatch.from_arrays(
-        [pa.array([index], pa.int64()), pa.array([cloudpickle.dumps(outcome)], pa.binary())], schema=_OUTCOME_SCHEMA
-    )
-
-
-def _collect(outcomes: DataFrame, description: str) -> list[Any]:
-    """Run the job and return its results in the order of the tasks, or raise the first error among them."""
-    try:
-        rows = outcomes.collect()
-    except PySparkException as error:
-        if (explained := _worker_environment_error(error, description)) is not None:
-            raise explained from error
-        raise
-    results: dict[int, Any] = {}
-    failures: dict[int, HudiError] = {}
-    for index, pickled in rows:
-        # Written by `_outcome` in a worker of this session.
-        succeeded, value = pickle.loads(pickled)  # noqa: S301
-        if index in results or index in failures:
-            raise InternalError("Spark returned two results for one task", task=index, step=description)
-        (results if succeeded else failures)[index] = value
-    if failures:
-        raise failures[min(failures)]
-    return [results[index] for index in sorted(results)]
-
-
-def _worker_environment_error(error: PySparkException, description: str) -> WorkerEnvironmentError | None:
-    """The error for a job that failed because of the workers' Python, or None if it failed for another reason."""
-    text = str(error)
-    missing = _MISSING_MODULE.search(text)
-    if missing is not None and missing.group(1) in _WORKER_MODULES:
-        return WorkerEnvironmentError(
-            f"the Python of the Spark workers has no {missing.group(1)}: install pyhudi there, and point "
-            "PYSPARK_PYTHON (or spark.pyspark.python) at that Python before the session starts",
-            module=missing.group(1),
-            step=description,
-        )
-    if any(misfit in text for misfit in _WORKER_MISFITS):
-        return WorkerEnvironmentError(
-            "the Python of the Spark workers does not match the driver's: set PYSPARK_PYTHON to a Python of the same "
-            "version with pyhudi installed before the session starts",
-            step=description,
-        )
-    return None
 
 
 def _repartitioned(rows: DataFrame, columns: list[Column], splits: int | None, parallelism: int) -> DataFrame:

@@ -12,12 +12,10 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
-from pyhudi.io.exchange import Segment, read_segment, read_segments
 from pyhudi.io.log.records import delete_mask
 from pyhudi.merge.control_columns import FRESH
 from pyhudi.merge.pairs import newest_versions
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget, ensure_partition
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.tasks.route import DELETE
@@ -29,33 +27,34 @@ DELETES_PER_BLOCK = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendTask:
-    """Append the rows of some segments to one slice.
+    """Append rows to one slice.
 
     `keys_repeat`: the batch was not combined. `starts_group`: the slice has no file yet, nor has its partition perhaps.
-    `tasks_before`: see `SequenceNumbers`. `columns`: the rows of stored records are partial updates with these columns.
+    `columns`: the rows of stored records are partial updates with these columns.
     """
 
     target: WriteTarget
     logs: LogSettings
     to: SliceToAppend
-    segments: tuple[Segment, ...]
     keys_repeat: bool
     starts_group: bool = False
-    tasks_before: int = 0
     columns: tuple[str, ...] | None = None
 
 
-def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
-    """Write the changes and return the stat of each log file. Memory: one block, and the keys of the deletes."""
+def append_rows(context: TaskContext, task: AppendTask, incoming: Iterator[pa.RecordBatch]) -> list[WriteStat]:
+    """Write the `incoming` changes (`routed_rows`), of which there are some. Returns the stat of each log file.
+
+    Memory: one block, and the keys of the deletes.
+    """
     storage = open_spec(task.target.storage)
-    numbers = SequenceNumbers(task.target.instant_time, context, tasks_before=task.tasks_before)
+    numbers = SequenceNumbers(task.target.instant_time, context)
     if task.starts_group:
         ensure_partition(storage, task.to.partition_path, task.target.instant_time)
     deleted: list[pa.RecordBatch] = []
     pending: list[pa.RecordBatch] = []
     size = 0
     with LogWriter(storage, task.target, task.logs, task.to, context) as writer:
-        for batch in _staying(_batches(storage, task), task):
+        for batch in _staying(_newest(incoming, task), task):
             deletes = pc.or_(batch.column(DELETE), delete_mask(batch, task.target.rules))
             deleted.append(batch.filter(deletes).select(_delete_columns(batch, task)))
             live = batch.filter(pc.invert(deletes)) if pc.any(deletes).as_py() else batch
@@ -73,12 +72,12 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
         return writer.close()
 
 
-def _batches(storage: Storage, task: AppendTask) -> Iterator[pa.RecordBatch]:
+def _newest(incoming: Iterator[pa.RecordBatch], task: AppendTask) -> Iterator[pa.RecordBatch]:
+    """The rows, of which one is left for each record. Memory: all rows, if the keys repeat."""
     if not task.keys_repeat:
-        for segment in task.segments:
-            yield from read_segment(storage, segment)
+        yield from incoming
         return
-    rows = read_segments(storage, task.segments)
+    rows = pa.Table.from_batches(list(incoming))
     ordering = [rows.column(name) for name in task.target.rules.ordering_fields if name in rows.column_names]
     newest = newest_versions([rows.column(RECORD_KEY)], ordering)
     start = 0

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.spilled_rows import SpilledRows
 from pyhudi.format.file_names import file_id
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.meta_columns import PARTITION_PATH
 from pyhudi.io.base_file import ROW_GROUP_BYTES
-from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.merge.rules import first_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.table.plain_partitions import check_not_plain

@@ -101,13 +101,10 @@ COPIED_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
 
 
 class SequenceNumbers:
-    """Numbers the rows of one task for `_hoodie_commit_seqno`, `<instant>_<task>_<row>`; each number is used once.
+    """Numbers the rows of one task for `_hoodie_commit_seqno`, `<instant>_<task>_<row>`; each number is used once."""
 
-    `tasks_before`: how many tasks of an earlier step of the same write number rows.
-    """
-
-    def __init__(self, instant_time: str, context: TaskContext, *, tasks_before: int = 0) -> None:
-        self._prefix = f"{instant_time}_{tasks_before + context.partition}_"
+    def __init__(self, instant_time: str, context: TaskContext) -> None:
+        self._prefix = f"{instant_time}_{context.partition}_"
         self._given = 0
 
     def take(self, count: int) -> pa.StringArray:

@@ -1,11 +1,11 @@
-"""Placing: with a bucket index, one exchange sorts the rows of each split by the bucket of their keys.
+"""Placing: with a bucket index, the rows of each split are sent to the file groups of the buckets of their keys.
 
-It takes the place of tagging and routing. It needs no plan, because the buckets do not depend on what is stored.
+It takes the place of tagging and routing. Which buckets have rows does not depend on what is stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.buckets import HashRing, Numbers, ring_hashes, simple_hashes
 from pyhudi.format.hash_fields import differ_between_releases
@@ -22,7 +22,7 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.exchange import Segment, open_exchange, read_segment
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.route import Routes, StagedChanges, changes_of, write_routed
+from pyhudi.tasks.route import Routes, StagedChanges, changes_of, routed_rows
 from pyhudi.tasks.row_changes import DELETING, INSERTING, UPDATING, Change, ChangeKeys, check_absent
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
@@ -81,7 +81,7 @@ class ResizedBuckets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceTask:
-    """Sort one split by bucket.
+    """Find the buckets of the rows of one split.
 
     `buckets`: each of them places every row, for a write to the buckets of before and after a resize. `position`: of
     the stored version of a row (`route.POSITION`), the same for all rows. `deletes`: the rows are keys to be deleted.
@@ -91,7 +91,6 @@ class PlaceTask:
     """
 
     storage: StorageSpec
-    folder: str
     split: StagedSplit
     buckets: tuple[Buckets, ...]
     position: int
@@ -101,26 +100,40 @@ class PlaceTask:
     changes: ChangeKeys | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSegment:
-    """The rows of one split for one bucket: `ring` is the number of the `buckets` of the task."""
-
-    partition_path: str
-    ring: int
-    bucket: int
-    segment: Segment
+Place = tuple[int, str, int]
+"""The number of the `PlaceTask.buckets`, a partition path, and the number of a bucket in it."""
 
 
-def place_split(context: TaskContext, task: PlaceTask) -> tuple[PlacedSegment, ...]:
-    """Write the rows of one split grouped by bucket. Memory: as `route_split`, and the keys of one partition."""
+def count_places(_: TaskContext, task: PlaceTask) -> tuple[tuple[Place, int], ...]:
+    """The places of the rows of one split, and how many rows go to each. Memory: the keys of the split."""
+    places, routes = _placed(task)
+    counts = np.bincount(routes.assignment, minlength=len(places)).tolist()
+    return tuple(zip(places, counts, strict=True))
+
+
+def send_placed(assignment_of: Mapping[Place, int], _: TaskContext, task: PlaceTask) -> Iterator[AddressedRows]:
+    """The rows of one split, to the files of their places. Memory: as `send_routed`.
+
+    `assignment_of`: the file of each place; rows of other places are left out.
+    """
+    places, routes = _placed(task)
+    if places:
+        numbers = np.array([assignment_of.get(place, -1) for place in places], dtype=np.int64)
+        routes = replace(routes, assignment=numbers[routes.assignment])
+        written = routes.take(np.flatnonzero(routes.assignment >= 0))
+        yield from routed_rows(open_spec(task.storage), task.split, written)
+
+
+def _placed(task: PlaceTask) -> tuple[list[Place], Routes]:
+    """The places of the rows of a split, and the routes of the rows; an assignment is the number of a place."""
     storage = open_spec(task.storage)
     if task.split.rows == 0:
-        return ()
+        return [], Routes.joined([])
     tagged = _tagged(storage, task)
     changes = None if task.changes is None else changes_of(storage, task.split, task.changes)
     if changes is not None:
         changes.check_apart(tagged)
-    places: list[tuple[str, int, int]] = []
+    places: list[Place] = []
     parts: list[Routes] = []
     with open_exchange(storage, task.split.keys_path) as reader:
         for partition in task.split.partitions:
@@ -135,9 +148,8 @@ def place_split(context: TaskContext, task: PlaceTask) -> tuple[PlacedSegment, .
                 numbers, at = np.unique(found[kept], return_inverse=True)
                 routes = _routes(rows[kept], len(places) + at, task)
                 parts.append(routes if changes is None else _changed(changes, routes, stored[kept]))
-                places += [(partition.partition_path, ring, int(number)) for number in numbers]
-    segments = write_routed(storage, task.split, Routes.joined(parts), task.folder, context)
-    return tuple(PlacedSegment(*places[number], segment) for number, segment in segments)
+                places += [(ring, partition.partition_path, int(number)) for number in numbers]
+    return places, Routes.joined(parts)
 
 
 def _routes(rows: Numbers, places: Numbers, task: PlaceTask) -> Routes:

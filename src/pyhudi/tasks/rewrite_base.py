@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.pieces import meetings, reordered, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align, match_columns
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
-from pyhudi.io.exchange import Segment, read_segment
-from pyhudi.io.log.records import SpillSettings, delete_mask, gather
+from pyhudi.io.log.records import delete_mask, gather
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask, newest_versions
@@ -47,7 +47,7 @@ from pyhudi.tasks.tagged_rows import POSITION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseFileTask:
-    """Write the base file of one group: its id, its previous version if any, and the segments of its rows.
+    """Write the base file of one group: its id, and its previous version if any.
 
     `spill`: when the rows of an existing group are spilled.
     """
@@ -56,12 +56,11 @@ class BaseFileTask:
     partition_path: str
     file_id: str
     former: FormerVersion | None
-    segments: tuple[Segment, ...]
     spill: SpillSettings = field(default_factory=SpillSettings)
 
 
-def write_base_file(context: TaskContext, task: BaseFileTask) -> list[WriteStat]:
-    """Write the base file and return its stats.
+def write_base_file(context: TaskContext, task: BaseFileTask, incoming: Iterator[pa.RecordBatch]) -> list[WriteStat]:
+    """Write the base file with the `incoming` rows (`routed_rows`), of which there are some, and return its stats.
 
     New rows are streamed into files that end at the maximum size, and begin further file groups where the plan
     underestimated rows. Memory: a piece of the rows, a piece of the previous version, and the rows up to the limit of
@@ -71,9 +70,8 @@ def write_base_file(context: TaskContext, task: BaseFileTask) -> list[WriteStat]
     numbers = SequenceNumbers(task.target.instant_time, context)
     if task.former is None:
         ensure_partition(storage, task.partition_path, task.target.instant_time)
-        staged = (batch for segment in task.segments for batch in read_segment(storage, segment))
-        return list(_write_new_groups(context, task, storage, numbers, _NewRows(staged), task.file_id))
-    return list(_write_next(context, task, task.former, storage, numbers))
+        return list(_write_new_groups(context, task, storage, numbers, _NewRows(incoming), task.file_id))
+    return list(_write_next(context, task, task.former, storage, numbers, _gathered(task, incoming)))
 
 
 @dataclass(slots=True)
@@ -118,13 +116,18 @@ def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFi
 
 
 def _write_next(
-    context: TaskContext, task: BaseFileTask, former: FormerVersion, storage: Storage, numbers: SequenceNumbers
+    context: TaskContext,
+    task: BaseFileTask,
+    former: FormerVersion,
+    storage: Storage,
+    numbers: SequenceNumbers,
+    gathered: pa.Table,
 ) -> Iterator[WriteStat]:
     """Stream the previous version, replace and remove rows by their position in it, then append the new records.
 
     Those that it has no room for begin new file groups.
     """
-    incoming = _with_positions(storage, former, _gathered(storage, task))
+    incoming = _with_positions(storage, former, gathered)
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
     new_rows = _NewRows(batch.filter(pc.equal(batch.column(POSITION), -1)) for batch in incoming.to_batches())
@@ -164,8 +167,7 @@ def _copied(target: WriteTarget) -> pa.Schema:
     return pa.schema([whole.field(name) for name in (*COPIED_META_COLUMNS, *target.schema.names)])
 
 
-def _gathered(storage: Storage, task: BaseFileTask) -> pa.Table:
-    batches = (batch for segment in task.segments for batch in read_segment(storage, segment))
+def _gathered(task: BaseFileTask, batches: Iterator[pa.RecordBatch]) -> pa.Table:
     if (keys := task.target.stays_by) is not None:
         batches = (with_values_of_path(rows, task.partition_path, keys) for rows in batches)
     first = next(batches)

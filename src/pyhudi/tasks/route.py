@@ -1,4 +1,4 @@
-"""Routing: the second exchange of a write sorts the rows of each split by the file that they will be written to.
+"""Routing: the staged rows of each split are sent to the tasks that write the files which they belong to.
 
 The plan assigns each file a number. Tagged rows go to the file of their file group; rows without a tag fill the quotas
 that the plan gave this split, in order, so that files become as large as planned.
@@ -6,7 +6,6 @@ that the plan gave this split, in order, so that files become as large as planne
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
+from pyhudi.io.exchange import Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -55,31 +54,21 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTask:
-    """Sort one split by file.
+    """Send the rows of one split to their files.
 
-    `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it. `quotas`: where new
-    records of a partition path go, in order; the last one takes the rest. None: new records are not written (a delete).
-    `writes_tagged`: whether rows with a tag are written (False where an insert drops them as duplicates). `changes`:
-    how changes get their keys, where each row says itself what becomes of it. A tag without a position (`NEW_RECORD`)
-    says where a record comes back that logs have deleted.
+    `quotas`: where new records of a partition path go, in order; the last one takes the rest. None: new records are
+    not written (a delete). `writes_tagged`: whether rows with a tag are written (False where an insert drops them as
+    duplicates). `changes`: how changes get their keys, where each row says itself what becomes of it. A tag without a
+    position (`NEW_RECORD`) says where a record comes back that logs have deleted.
     """
 
     storage: StorageSpec
-    folder: str
     split: StagedSplit
     tags: tuple[Segment, ...]
-    assignment_of_file: Mapping[int, int]
     quotas: Mapping[str, tuple[Quota, ...]] | None
     writes_tagged: bool
     delete_tagged: bool
     changes: ChangeKeys | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RoutedSplit:
-    """The segments of each file, by its number, in the routed rows of one split."""
-
-    segments: tuple[tuple[int, Segment], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,36 +96,30 @@ class Routes:
         return Routes(self.row[order], self.assignment[order], self.position[order], self.delete[order])
 
 
-def route_split(context: TaskContext, task: RouteTask) -> RoutedSplit:
-    """Write the rows of one split grouped by file. Memory: `CHUNK_BYTES` of rows, and 25 bytes per row of the split."""
+def send_routed(assignment_of_file: Mapping[int, int], _: TaskContext, task: RouteTask) -> Iterator[AddressedRows]:
+    """The rows of one split, to their files. Memory: `CHUNK_BYTES` of rows, and 25 bytes per row of the split.
+
+    `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it.
+    """
     storage = open_spec(task.storage)
-    if task.split.rows == 0:
-        return RoutedSplit(())
-    return RoutedSplit(write_routed(storage, task.split, _routes_of(storage, task), task.folder, context))
+    if task.split.rows:
+        yield from routed_rows(storage, task.split, _routes_of(storage, task, assignment_of_file))
 
 
-def write_routed(
-    storage: Storage, split: StagedSplit, routes: Routes, folder: str, context: TaskContext
-) -> tuple[tuple[int, Segment], ...]:
-    """Write the rows of a split grouped by file. Returns the segment of each file, by its number."""
-    path = f"{folder}/routed-{context.write_token}.arrow"
-    batches: dict[int, list[int]] = defaultdict(list)
-    rows: dict[int, int] = defaultdict(int)
+def routed_rows(storage: Storage, split: StagedSplit, routes: Routes) -> Iterator[AddressedRows]:
+    """The rows of a split in the order of `routes`, with `ROUTED_FIELDS`; they are sent to the `assignment`."""
     with open_exchange(storage, split.rows_path) as reader:
         schema = pa.schema([*reader.schema, *ROUTED_FIELDS])
-        with ExchangeWriter(storage, path, schema) as writer:
-            for first, chunk in _chunks(reader):
-                begin, end = np.searchsorted(routes.row, [first, first + chunk.num_rows])
-                for assignment, batch in _by_assignment(chunk, routes.take(np.arange(begin, end)), first, schema):
-                    batches[assignment].append(writer.write(batch))
-                    rows[assignment] += batch.num_rows
-    return tuple((b, Segment(path, tuple(numbers), rows[b])) for b, numbers in sorted(batches.items()))
+        for first, chunk in _chunks(reader):
+            begin, end = np.searchsorted(routes.row, [first, first + chunk.num_rows])
+            if begin < end:
+                yield _addressed(chunk, routes.take(np.arange(begin, end)), first, schema)
 
 
-def _routes_of(storage: Storage, task: RouteTask) -> Routes:
+def _routes_of(storage: Storage, task: RouteTask, assignment_of_file: Mapping[int, int]) -> Routes:
     tags = pa.Table.from_batches((b for segment in task.tags for b in read_segment(storage, segment)), TAGS_SCHEMA)
     changes = None if task.changes is None else changes_of(storage, task.split, task.changes)
-    parts = [_tagged_routes(task, tags, changes)] if task.writes_tagged else []
+    parts = [_tagged_routes(task, tags, changes, assignment_of_file)] if task.writes_tagged else []
     if task.quotas is not None:
         # A record that leaves its partition is a new one where it goes.
         moved = as_mask(tags.column(MOVED))
@@ -199,7 +182,9 @@ def changes_of(storage: Storage, split: StagedSplit, how: ChangeKeys) -> StagedC
     )
 
 
-def _tagged_routes(task: RouteTask, tags: pa.Table, changes: StagedChanges | None) -> Routes:
+def _tagged_routes(
+    task: RouteTask, tags: pa.Table, changes: StagedChanges | None, assignment_of_file: Mapping[int, int]
+) -> Routes:
     tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
     delete = as_mask(tags.column(MOVED)) | task.delete_tagged
     if changes is not None:
@@ -211,8 +196,8 @@ def _tagged_routes(task: RouteTask, tags: pa.Table, changes: StagedChanges | Non
         written = np.where(is_live, changes.of(rows, *UPDATING, *DELETING), changes.of(rows, *INSERTING))
         delete = (delete | is_live & changes.of(rows, *DELETING))[written]
         tags = tags.filter(pa.array(written))
-    numbers = np.array(sorted(task.assignment_of_file), dtype=np.int64)
-    assignments = np.array([task.assignment_of_file[int(number)] for number in numbers], dtype=np.int64)
+    numbers = np.array(sorted(assignment_of_file), dtype=np.int64)
+    assignments = np.array([assignment_of_file[int(number)] for number in numbers], dtype=np.int64)
     return Routes(
         row=_numbers(tags.column(ROW)),
         assignment=assignments[np.searchsorted(numbers, _numbers(tags.column(FILE)))],
@@ -258,19 +243,11 @@ def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.Reco
             first, size = first + chunk.num_rows, 0
 
 
-def _by_assignment(
-    chunk: pa.RecordBatch, routes: Routes, first: int, schema: pa.Schema
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    if len(routes.row) == 0:
-        return
+def _addressed(chunk: pa.RecordBatch, routes: Routes, first: int, schema: pa.Schema) -> AddressedRows:
     routes = routes.take(np.argsort(routes.assignment, kind="stable"))
     rows = chunk.take(pa.array(routes.row - first))
-    routed = pa.RecordBatch.from_arrays(
-        [*rows.columns, pa.array(routes.position), pa.array(routes.delete)], schema=schema
-    )
-    starts = np.flatnonzero(np.append(True, routes.assignment[1:] != routes.assignment[:-1]))
-    for start, end in zip(starts, [*starts[1:], len(routes.assignment)], strict=True):
-        yield int(routes.assignment[start]), routed.slice(start, end - start)
+    columns = [*rows.columns, pa.array(routes.position), pa.array(routes.delete)]
+    return AddressedRows(pa.RecordBatch.from_arrays(columns, schema=schema), routes.assignment)
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:

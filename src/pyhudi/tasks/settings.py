@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pyhudi.config.enums import LogBlockFormat
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.format.log.cdc import change_schema
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.format.timeline.instant import format_instant_time, parse_instant_time
 from pyhudi.io.base_file import BaseFileSettings
 from pyhudi.io.key_footer import BloomSettings
-from pyhudi.io.log.records import SpillSettings
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules

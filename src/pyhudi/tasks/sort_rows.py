@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.config.options_clustering import LayoutStrategy
+from pyhudi.engine.spilled_rows import SpilledRows
 from pyhudi.errors import ConfigError
 from pyhudi.format.pieces import reordered
-from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.tasks.curves import Curve, check_curve, sampled
 
 RUN_BYTES: Final = 192 * 1024 * 1024

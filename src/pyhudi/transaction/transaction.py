@@ -6,10 +6,9 @@ nothing before the last put of `commit`. What follows that put is cleanup, which
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -53,7 +52,6 @@ from pyhudi.transaction.conflicts.check import (
 )
 from pyhudi.transaction.conflicts.footprint import Heirs, Reads, UniqueKeys, footprint_of, same_columns
 from pyhudi.transaction.conflicts.table import Own
-from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.intents import Intent, put_intent, standing_intents, withdraw, withdraw_stale
@@ -89,10 +87,6 @@ class Transaction:
     def storage(self) -> Storage:
         """The table's store."""
         return self.base.storage
-
-    def exchange(self) -> AbstractContextManager[str]:
-        """A folder for files from tasks to tasks, for the time of the block."""
-        return exchange_folder(self.storage, self.settings.heartbeat, self.environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +130,6 @@ def begin(
             lock.check_held,
             indexes=settings.indexes,
             engine=engine,
-            exchange=functools.partial(exchange_folder, storage, settings.heartbeat, environment),
         )
         instant = Instant(
             requested_time=at or next_time(table.timeline, table.config, environment.clock),
@@ -218,7 +211,7 @@ def commit(
     _delete_lost_attempts(storage, own, metadata)
     mine = footprint_of(metadata, unique_keys, read)
     change = change_of_commit(own, metadata, learned)
-    ahead = write_ahead(base, change, transaction.environment, engine, transaction.exchange)
+    ahead = write_ahead(base, change, transaction.environment, engine)
     _let_earlier_writes_begin(transaction)
     with (
         _told_of_a_loss(transaction),
@@ -282,7 +275,7 @@ def commit_compaction(
     """
     storage = transaction.storage
     change = change_of_commit(transaction.instant_time, metadata)
-    ahead = write_ahead(transaction.base, change, transaction.environment, engine, transaction.exchange)
+    ahead = write_ahead(transaction.base, change, transaction.environment, engine)
     with (
         _told_of_a_loss(transaction),
         naming(storage),
@@ -315,7 +308,7 @@ def commit_clustering(
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     mine = footprint_of(metadata)
     change = change_of_commit(own, metadata)
-    ahead = write_ahead(base, change, transaction.environment, engine, transaction.exchange)
+    ahead = write_ahead(base, change, transaction.environment, engine)
     with (
         _told_of_a_loss(transaction),
         naming(storage),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import functools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from pyhudi.config.enums import BucketEngine
@@ -10,10 +11,18 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.buckets import bucket_of_file_id, new_bucket_file_id, shared_bucket_file_id
 from pyhudi.index.buckets.index import BucketIndex
 from pyhudi.index.buckets.numbers import number_of_buckets
-from pyhudi.io.exchange import Segment
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView
-from pyhudi.tasks.place import Buckets, PlaceTask, ResizedBuckets, RingBuckets, SimpleBuckets, place_split
+from pyhudi.tasks.place import (
+    Buckets,
+    Place,
+    PlaceTask,
+    ResizedBuckets,
+    RingBuckets,
+    SimpleBuckets,
+    count_places,
+    send_placed,
+)
 from pyhudi.tasks.route import UNKNOWN_POSITION
 from pyhudi.write.bucket_rings import Rings, rings_of_write
 from pyhudi.write.operations import ApplyChanges, Delete, Overwrite, Upsert
@@ -22,12 +31,10 @@ from pyhudi.write.plan import FileAssignment, FilePlan, LogSeries
 
 _NEW = -1
 """The position of a row that is not looked for in the base file of its bucket (`route.POSITION`)."""
-_Place = tuple[int, str, int]
-"""The number of the `PlaceTask.buckets`, a partition path, and the number of a bucket in it."""
 
 
 def hashed(batch: Batch, index: BucketIndex) -> Placement:
-    """Sort the rows by bucket, and find the file group of each bucket that has rows.
+    """Find the buckets that have rows, and the file group of each of them.
 
     Cost: a round of tasks over the rows; what `number_of_buckets` or `rings_of_write` costs; and a lookup for an insert
     that drops or refuses rows whose keys are stored.
@@ -41,17 +48,14 @@ def hashed(batch: Batch, index: BucketIndex) -> Placement:
         held = {path: latest[path] for path in partitions if path in latest}
         number = number_of_buckets(job.engine, job.table.storage.spec, part, held)
         counts |= dict.fromkeys(partitions, number)
-    placed = _sorted_by_bucket(batch, index, (SimpleBuckets(counts, index.fields),))
+    tasks = _tasks(batch, index, (SimpleBuckets(counts, index.fields),))
+    rows = _count_rows(batch, tasks)
     stored = {} if isinstance(batch.write, Overwrite) else slices_of_buckets(batch.view)
-    places = [place for place in sorted(placed) if place[1:] in stored or not isinstance(batch.write, Delete)]
-    return _placement(
-        placed,
-        [
-            _assignment(batch, number, place, stored.get(place[1:]), _rows(placed[place]))
-            for number, place in enumerate(places)
-        ],
-        places,
-    )
+    places = [place for place in sorted(rows) if place[1:] in stored or not isinstance(batch.write, Delete)]
+    assignments = [
+        _assignment(batch, number, place, stored.get(place[1:]), rows[place]) for number, place in enumerate(places)
+    ]
+    return _placement(tasks, assignments, places)
 
 
 def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
@@ -71,9 +75,10 @@ def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
         for path, resize in rings.resizes.items()
     }
     both: tuple[Buckets, ...] = (RingBuckets(rings.now, index.fields), ResizedBuckets(after, made, index.fields))
-    placed = _sorted_by_bucket(batch, index, both)
+    tasks = _tasks(batch, index, both)
+    rows = _count_rows(batch, tasks)
     latest = {each.group: each for slices in batch.view.latest.values() for each in slices}
-    assignments, places = [], sorted(placed)
+    assignments, places = [], sorted(rows)
     for number, place in enumerate(places):
         ring_number, path, bucket = place
         ring = (rings.now, after)[ring_number][path]
@@ -84,7 +89,7 @@ def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
                 partition_path=path,
                 file_id=group.file_id,
                 former=latest.get(group),
-                updates=_rows(placed[place]),
+                updates=rows[place],
                 inserts=0,
                 appends=True,
                 log_series=LogSeries(ring.instant, 1 + rings.resizes[path].versions.get(group.file_id, 0))
@@ -93,30 +98,26 @@ def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
             )
         )
     resizes = frozenset(resize.instant_time for resize in rings.resizes.values())
-    return _placement(placed, assignments, places, resizes)
+    return _placement(tasks, assignments, places, resizes)
 
 
 def _placement(
-    placed: Mapping[_Place, list[Segment]],
+    tasks: Sequence[PlaceTask],
     assignments: Sequence[FileAssignment],
-    places: Sequence[_Place],
+    places: Sequence[Place],
     resizes: frozenset[str] = frozenset(),
 ) -> Placement:
-    found = {number: placed[place] for number, place in enumerate(places)}
-    return Placement(FilePlan(tuple(assignments), {}), lambda: found, resizes)
+    assignment_of = {place: number for number, place in enumerate(places)}
+    send = functools.partial(send_placed, assignment_of)
+    return Placement(FilePlan(tuple(assignments), {}), send, tasks, resizes)
 
 
-def _rows(segments: Sequence[Segment]) -> int:
-    return sum(segment.rows for segment in segments)
-
-
-def _sorted_by_bucket(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, ...]) -> Mapping[_Place, list[Segment]]:
+def _tasks(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, ...]) -> list[PlaceTask]:
     job, write = batch.job, batch.write
     known = look_up(batch, in_buckets=True).segments if not isinstance(write, (Upsert, Delete)) else {}
-    tasks = [
+    return [
         PlaceTask(
             storage=job.table.storage.spec,
-            folder=batch.folder,
             split=split,
             buckets=buckets,
             position=UNKNOWN_POSITION if isinstance(write, (Upsert, Delete, ApplyChanges)) else _NEW,
@@ -128,14 +129,15 @@ def _sorted_by_bucket(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, 
         )
         for number, split in enumerate(batch.splits)
     ]
-    results = job.engine.map(
-        place_split, tasks, size_bytes=2 * sum(split.bytes for split in batch.splits), description="sort rows by bucket"
-    )
-    segments: dict[_Place, list[Segment]] = defaultdict(list)
-    for result in results:
-        for each in result:
-            segments[each.ring, each.partition_path, each.bucket].append(each.segment)
-    return segments
+
+
+def _count_rows(batch: Batch, tasks: Sequence[PlaceTask]) -> Mapping[Place, int]:
+    """How many rows of the batch go to each place that has any. One round of tasks over their keys."""
+    size = sum(split.bytes for split in batch.splits)
+    rows: Counter[Place] = Counter()
+    for counts in batch.job.engine.map(count_places, tasks, size_bytes=size, description="find buckets"):
+        rows.update(dict(counts))
+    return rows
 
 
 def slices_of_buckets(view: FileSystemView) -> Mapping[tuple[str, int], FileSlice]:
@@ -160,7 +162,7 @@ def slices_of_buckets(view: FileSystemView) -> Mapping[tuple[str, int], FileSlic
     return found
 
 
-def _assignment(batch: Batch, number: int, place: _Place, former: FileSlice | None, rows: int) -> FileAssignment:
+def _assignment(batch: Batch, number: int, place: Place, former: FileSlice | None, rows: int) -> FileAssignment:
     _, partition_path, bucket = place
     is_upsert, job = isinstance(batch.write, (Upsert, Delete, ApplyChanges)), batch.job
     if former is not None:

@@ -6,12 +6,14 @@ file group of every record is computed (`write/bucket_placement.py`).
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.enums import DuplicatePolicy
+from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WRITER_KEY
@@ -20,7 +22,6 @@ from pyhudi.index.deleted_in_logs import tag_returning_rows
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.selection import index_of, scope_of
 from pyhudi.index.tombstones import bar_late_rows
-from pyhudi.io.exchange import Segment
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
 from pyhudi.metadata_table.partitions.record_index import LEARNED_BY_INDEX
 from pyhudi.services.clustering.hash_rings import Resizes
@@ -30,7 +31,7 @@ from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
 from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
-from pyhudi.tasks.route import RouteTask, route_split
+from pyhudi.tasks.route import RouteTask, send_routed
 from pyhudi.tasks.stage import StagedSplit
 from pyhudi.transaction.transaction import Transaction
 from pyhudi.write.job import WriteJob
@@ -39,8 +40,6 @@ from pyhudi.write.plan import FilePlan, Profile, Sizing, plan_files, record_size
 
 _RECENT_COMMITS = 5
 """How many commits are searched for the size of a record, as in JVM Hudi."""
-
-Segments = Mapping[int, Sequence[Segment]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +57,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The files of a write. `segments`: the rows of each, by the number of its assignment; may run tasks.
+    """The files of a write. `send` and `senders`: the tasks that send the staged rows to them (`Exchange`).
 
     `resizes`: pending clusterings whose old and new file groups both get the rows, so that they are not in the way.
     `learned`: what the indexes of the metadata table are to know of the lookup (`Change.learned`).
     """
 
     plan: FilePlan
-    segments: Callable[[], Segments]
+    send: Callable[[TaskContext, Any], Iterator[AddressedRows]]
+    senders: Sequence[Any]
     resizes: frozenset[str] = frozenset()
     learned: Mapping[str, Any] = field(default_factory=lambda: NOTHING_LEARNED)
 
@@ -75,7 +75,14 @@ def searched(batch: Batch) -> Placement:
     tagged = look_up(batch)
     plan = _plan(batch, tagged)
     learned = {LEARNED_BY_INDEX: True} if tagged.by_record_index else NOTHING_LEARNED
-    return Placement(plan, lambda: _route(batch, tagged, plan), learned=learned)
+    assignment_of = {each.former: each.number for each in plan.assignments if each.former is not None}
+    assignment_of_file = {
+        number: assignment_of[file_slice]
+        for number, file_slice in enumerate(tagged.slices)
+        if file_slice in assignment_of
+    }
+    send = functools.partial(send_routed, assignment_of_file)
+    return Placement(plan, send, _route_tasks(batch, tagged, plan), learned=learned)
 
 
 def look_up(batch: Batch, *, in_buckets: bool = False) -> Tagged:
@@ -184,23 +191,13 @@ def _record_size(batch: Batch) -> int:
     )
 
 
-def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
-    """Sort the rows by file. Returns the segments of each file, by the number of its assignment."""
+def _route_tasks(batch: Batch, tagged: Tagged, plan: FilePlan) -> list[RouteTask]:
     job, write = batch.job, batch.write
-    assignment_of = {
-        assignment.former: assignment.number for assignment in plan.assignments if assignment.former is not None
-    }
-    tasks = [
+    return [
         RouteTask(
             storage=job.table.storage.spec,
-            folder=batch.folder,
             split=split,
             tags=tagged.segments.get(number, ()),
-            assignment_of_file={
-                n: assignment_of[file_slice]
-                for n, file_slice in enumerate(tagged.slices)
-                if file_slice in assignment_of
-            },
             quotas=plan.quotas.get(number, {}) if not isinstance(write, Delete) else None,
             writes_tagged=not isinstance(write, Insert),
             delete_tagged=isinstance(write, Delete),
@@ -208,17 +205,6 @@ def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
         )
         for number, split in enumerate(batch.splits)
     ]
-    routed = job.engine.map(
-        route_split,
-        tasks,
-        size_bytes=2 * sum(split.bytes for split in batch.splits),
-        description="sort rows by file group",
-    )
-    segments: dict[int, list[Segment]] = {}
-    for result in routed:
-        for assignment, segment in result.segments:
-            segments.setdefault(assignment, []).append(segment)
-    return segments
 
 
 def groups_with_decisive_logs(table: TableState, slices: Iterable[FileSlice]) -> frozenset[FileGroupId]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pyhudi.config.enums import Arrangement, BucketEngine
 from pyhudi.config.option import OptionWarning
-from pyhudi.engine.protocol import Distribution
+from pyhudi.engine.protocol import Distribution, Exchange, TaskContext
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
@@ -45,7 +45,7 @@ from pyhudi.write.bucket_rings import make_rings
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.operations import ApplyChanges, Delete, Insert, Overwrite, RowsRead, StagedWrite, Upsert, looks_up
-from pyhudi.write.placement import Batch, Segments, searched
+from pyhudi.write.placement import Batch, Placement, searched
 from pyhudi.write.plan import FileAssignment, FilePlan
 from pyhudi.write.result import WriteResult
 from pyhudi.write.stored_texts import check_date_folders
@@ -94,10 +94,9 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             replaced = None if replaced is None else with_buckets(replaced, rings)
             roll_back_clusterings(transaction, _changes(plan, replaced))
             mark_inflight(transaction, _profile_metadata(plan, write))
-            segments = placement.segments()
             with task_markers(transaction, job.config, job.engine) as markers:
                 target = job.target(transaction.instant_time, markers)
-                stats = _write_files(job, target, view, plan, segments, write, splits)
+                stats = _write_files(batch, target, placement)
             put_rings(storage, rings)
             result = committed(job, transaction, write.operation, stats, replaced, placement.learned, read)
         mark_rings(storage, rings)
@@ -211,54 +210,59 @@ def _profile_metadata(plan: FilePlan, write: StagedWrite) -> CommitMetadata:
     )
 
 
-def _write_files(
-    job: WriteJob,
-    target: WriteTarget,
-    view: FileSystemView,
-    plan: FilePlan,
-    segments: Segments,
-    write: StagedWrite,
-    splits: Sequence[StagedSplit],
-) -> list[WriteStat]:
+def _write_files(batch: Batch, target: WriteTarget, placement: Placement) -> list[WriteStat]:
+    """Send the staged rows to their files, and write those that get any. Cost: one exchange."""
+    job, splits, assignments = batch.job, batch.splits, placement.plan.assignments
     staged_bytes = sum(split.bytes for split in splits)
-    written = [assignment for assignment in plan.assignments if assignment.number in segments]
-    appended = [assignment for assignment in written if assignment.appends]
-    rewritten = [assignment for assignment in written if not assignment.appends]
-    written_files = job.engine.map(
-        write_base_file,
-        [
-            BaseFileTask(
-                target=target,
-                partition_path=assignment.partition_path,
-                file_id=assignment.file_id,
-                former=_former(assignment),
-                segments=tuple(segments[assignment.number]),
-                spill=job.merging.spill,
-            )
-            for assignment in rewritten
-        ],
-        size_bytes=sum(assignment.former.size for assignment in rewritten if assignment.former) + staged_bytes,
-        description="write base files",
+    row_bytes = staged_bytes / max(1, sum(split.rows for split in splits))
+    written = job.engine.exchange(
+        Exchange(
+            send=placement.send,
+            senders=placement.senders,
+            receive=write_file_group,
+            receivers=[_task_of(batch, target, assignment) for assignment in assignments],
+            sizes=[_size(assignment, row_bytes) for assignment in assignments],
+            sent_bytes=2 * staged_bytes,
+            spill=job.merging.spill,
+            description="write files",
+        )
     )
-    logs = job.engine.map(
-        append_rows,
-        [
-            AppendTask(
-                target=target,
-                logs=log_settings(job.table, job.config),
-                to=_slice_to_append(view, assignment, target),
-                segments=tuple(segments[assignment.number]),
-                keys_repeat=not write.combine,
-                starts_group=assignment.former is None,
-                tasks_before=len(rewritten),
-                columns=write.columns if isinstance(write, ApplyChanges) else None,
-            )
-            for assignment in appended
-        ],
-        size_bytes=staged_bytes,
-        description="append to logs",
+    return [stat for stats in written for stat in stats]
+
+
+def _task_of(batch: Batch, target: WriteTarget, assignment: FileAssignment) -> BaseFileTask | AppendTask:
+    job, write = batch.job, batch.write
+    if not assignment.appends:
+        return BaseFileTask(
+            target=target,
+            partition_path=assignment.partition_path,
+            file_id=assignment.file_id,
+            former=_former(assignment),
+            spill=job.merging.spill,
+        )
+    return AppendTask(
+        target=target,
+        logs=log_settings(job.table, job.config),
+        to=_slice_to_append(batch.view, assignment, target),
+        keys_repeat=not write.combine,
+        starts_group=assignment.former is None,
+        columns=write.columns if isinstance(write, ApplyChanges) else None,
     )
-    return [stat for group in (*written_files, *logs) for stat in group]
+
+
+def _size(assignment: FileAssignment, row_bytes: float) -> int:
+    """About the bytes that the task of an assignment reads and writes."""
+    rewritten = assignment.former.size if assignment.former is not None and not assignment.appends else 0
+    return rewritten + int(row_bytes * (assignment.updates + assignment.inserts))
+
+
+def write_file_group(
+    context: TaskContext, task: BaseFileTask | AppendTask, incoming: Iterator[pa.RecordBatch]
+) -> list[WriteStat]:
+    """Write the files of one file group, and return their stats."""
+    if isinstance(task, AppendTask):
+        return append_rows(context, task, incoming)
+    return write_base_file(context, task, incoming)
 
 
 def _slice_to_append(view: FileSystemView, assignment: FileAssignment, target: WriteTarget) -> SliceToAppend:

@@ -16,9 +16,9 @@ from tests.support.tables import SCHEMA, new_table, open_table, rehandled, rows,
 from pyhudi.config.enums import Arrangement
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Distribution, TaskContext
+from pyhudi.engine.spilled_rows import SpilledRows
 from pyhudi.errors import LockLostError, OutOfSpaceError
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.lister import list_data_files
 from pyhudi.tasks import bulk_insert as write_split

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from pyhudi.engine import exchange
 from pyhudi.format import pieces
 from pyhudi.format.log.blocks import BlockType, encode_block
 from pyhudi.io.log.scan import open_log
@@ -97,7 +98,9 @@ def test_memory_of_an_upsert_of_wide_rows_does_not_grow_with_their_number(
 ) -> None:
     size = 4 * MB
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    monkeypatch.setattr(route, "CHUNK_BYTES", size)  # as large to these rows as the real one to rows of 100 MB
+    # As large to these rows as the real ones to rows of 100 MB.
+    monkeypatch.setattr(route, "CHUNK_BYTES", size)
+    monkeypatch.setattr(exchange, "BYTES_IN_MEMORY_MAX", size)
     few, many = (peak_of_an_upsert(tmp_path / str(count), count, size) for count in (2, 8))
     assert many < 1.1 * few
     assert many < 3.5 * size

@@ -699,7 +699,7 @@ class Interrupted(LocalEngine):
         return super().map(function, items, size_bytes=size_bytes, description=description)
 
 
-@pytest.mark.parametrize("at", ["stage rows", "write base files"])
+@pytest.mark.parametrize("at", ["stage rows", "write files"])
 @pytest.mark.parametrize("operation", ["upsert", "insert"])
 def test_batch_that_two_send_at_the_same_time_is_written_once(operation: str, at: str) -> None:
     path = new_path()
@@ -722,7 +722,7 @@ def test_write_that_loses_against_another_batch_is_a_conflict_as_ever() -> None:
     table = create(path, VISITS, RecordCount(), **VISIT_TABLE)
     table.upsert(visits(SEEN[:1]))
 
-    engine = Interrupted(parallelism=1, at="write base files", others=[lambda: reopened(path).upsert(visits(SEEN[:1]))])
+    engine = Interrupted(parallelism=1, at="write files", others=[lambda: reopened(path).upsert(visits(SEEN[:1]))])
     with pytest.raises(WriteConflictError):
         rehandled(table, engine=engine).upsert(visits(SEEN[:1]), hudi_options=BATCH)
 

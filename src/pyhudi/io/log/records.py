@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.spilled_rows import SpillSettings, temporary_folder, typed_errors_of_disk
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.hfile.records import decode_hfile_records
@@ -31,7 +32,6 @@ from pyhudi.format.schema.stored_names import NamesByWrite, StoredNames
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
-from pyhudi.io.spilled_rows import temporary_folder, typed_errors_of_disk
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.merge.pairs import as_mask
 from pyhudi.merge.rules import OPERATION, MergeRules
@@ -41,14 +41,6 @@ _PARQUET_ROWS = 1_000_000
 IS_DELETED = "_hoodie_is_deleted"
 """A boolean column: a row with true deletes its record."""
 _DELETE_OPERATION = "D"
-
-
-@dataclass(frozen=True, slots=True)
-class SpillSettings:
-    """When log records are spilled: above `memory_bytes`, to a file in `folder` (None: the temporary folder)."""
-
-    memory_bytes: int = 1 << 30
-    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.pieces import cuts, meetings
@@ -21,7 +22,7 @@ from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.changes import merge_logs
-from pyhudi.io.log.records import LogVersions, SpillSettings, read_log_versions, with_record_keys
+from pyhudi.io.log.records import LogVersions, read_log_versions, with_record_keys
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED

@@ -12,8 +12,7 @@ whose payload is null is removed: it becomes an entry of a delete block. A type 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -28,8 +27,6 @@ from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState
 
-OpenExchange = Callable[[], AbstractContextManager[str]]
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -39,14 +36,11 @@ class Source:
         table: the table, with the state that the change is applied to: the action itself is still pending in it.
         environment: the clock and the ids.
         engine: runs tasks. None where no tasks can run; then a partition reads what it needs itself.
-        exchange: opens a folder for files from tasks to tasks, which is deleted afterwards. There is one where there
-            is an engine.
     """
 
     table: TableState
     environment: Environment
     engine: Engine | None = None
-    exchange: OpenExchange | None = None
 
     @property
     def storage(self) -> Storage:

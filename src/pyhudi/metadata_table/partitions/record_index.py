@@ -102,7 +102,7 @@ class RecordIndexPartition(LargePartition):
         yield from self._records(changes, source, location_settings(change, source), change.instant_time)
 
     def write_ahead(self, change: Change, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
-        """See `LargePartition.write_ahead`. Cost: as `records_of`, and an exchange file for each task."""
+        """See `LargePartition.write_ahead`. Cost: as `records_of`, and an exchange."""
         changes = changed_locations(change, source)
         return self._write(
             changes, source, groups, location_settings(change, source), change.instant_time, is_base=False

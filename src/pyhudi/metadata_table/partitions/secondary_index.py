@@ -89,7 +89,7 @@ class SecondaryIndexPartition(LargePartition):
         yield from self._records(_changes(change, source), source, self._settings(change, source))
 
     def write_ahead(self, change: Change, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
-        """See `LargePartition.write_ahead`. Cost: as `records_of`, and an exchange file for each task."""
+        """See `LargePartition.write_ahead`. Cost: as `records_of`, and an exchange."""
         return self._write(_changes(change, source), source, groups, self._settings(change, source), is_base=False)
 
     def write_initial(self, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:

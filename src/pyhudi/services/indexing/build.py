@@ -9,7 +9,6 @@ that all indexes share: they are built in one go, under the lock.
 
 from __future__ import annotations
 
-import functools
 import logging
 import uuid
 from collections.abc import Iterator
@@ -49,7 +48,6 @@ from pyhudi.metadata_table.initialize import (
 from pyhudi.metadata_table.partitions.protocol import (
     LargePartition,
     MetadataPartition,
-    OpenExchange,
     PlacedPartition,
     Source,
 )
@@ -66,7 +64,6 @@ from pyhudi.table.state import TableState, update_properties
 from pyhudi.table.timeline import Timeline, instant_path, load_timeline
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
-from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.plan_fencing import begin_run, check_newest_run, forget_runs
@@ -143,7 +140,7 @@ def _run_of(call: ServiceCall, partition: MetadataPartition, definition: IndexDe
             raise WriteConflictError("another process is building this index", index=partition.name)
         begun = next_time(table.timeline, table.config, environment.clock)
         plan = load_plan(storage, partition.name) or IndexPlan(partition=partition.name, begun=begun)
-        settle_metadata_table(table, True, environment, lock.check_held, engine=call.engine, exchange=_exchange(call))
+        settle_metadata_table(table, True, environment, lock.check_held, engine=call.engine)
         lock.check_held()
         heartbeat.start()
         try:
@@ -232,11 +229,7 @@ def _write(run: _Run, table: TableState, number: int) -> _Built:
 
 
 def _source(call: ServiceCall, table: TableState) -> Source:
-    return Source(table, call.environment, call.engine, _exchange(call))
-
-
-def _exchange(call: ServiceCall) -> OpenExchange:
-    return functools.partial(exchange_folder, call.table.storage, call.settings.heartbeat, call.environment)
+    return Source(table, call.environment, call.engine)
 
 
 def _follow(run: _Run, seen: Timeline, built: _Built) -> tuple[_Built, Timeline]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError, WriteConflictError
@@ -18,7 +16,6 @@ from pyhudi.table.metadata_table import drop_metadata_table, has_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
-from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.settings import TransactionSettings
 
@@ -54,7 +51,6 @@ def rebuild_metadata_table(
             environment,
             lock.check_held,
             engine=engine,
-            exchange=functools.partial(exchange_folder, storage, settings.heartbeat, environment),
         )
     return names
 
@@ -82,7 +78,6 @@ def build_metadata_table(call: ServiceCall) -> tuple[str, ...]:
             lock.check_held,
             engine=call.engine,
             indexes=asked_indexes(call.config.metadata_table, call.config.record_index),
-            exchange=functools.partial(exchange_folder, storage, call.settings.heartbeat, call.environment),
         )
     return table.config.metadata_partitions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.protocol import Exchange, TaskContext
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -38,16 +38,36 @@ class _OutlivedEngine(LocalEngine):
     def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
         """See `Engine.map`."""
         if tasks and hasattr(tasks[0], "target"):
-
-            def run(storage: Storage) -> None:
-                for number, task in enumerate(tasks):
-                    mine = replace(task, target=replace(task.target, storage=storage.spec))
-                    function(TaskContext(partition=number, stage=0, attempt=1), mine)
-
-            self.attempts.append(run)
-            if self.is_abandoned:
-                raise TaskLostError("the engine lost a task: the simulation's request asked for it")
+            self._collect(function, [(task,) for task in tasks])
         return super().map(function, tasks, size_bytes=size_bytes, description=description)
+
+    def exchange(self, exchange: Exchange[Any, Any, Any]) -> list[Any]:
+        """See `Engine.exchange`."""
+        arrived = super().exchange(replace(exchange, receive=_keep))
+        self._collect(exchange.receive, arrived)
+        return super().map(
+            lambda context, given: exchange.receive(context, *given),
+            arrived,
+            size_bytes=sum(exchange.sizes),
+            description=exchange.description,
+        )
+
+    def _collect(self, function: Any, given: Sequence[tuple[Any, ...]]) -> None:
+        """Collect an attempt of the function for each task and what else it is given, unless the tasks are lost."""
+
+        def run(storage: Storage) -> None:
+            for number, (task, *others) in enumerate(given):
+                mine = replace(task, target=replace(task.target, storage=storage.spec))
+                function(TaskContext(partition=number, stage=0, attempt=1), mine, *others)
+
+        self.attempts.append(run)
+        if self.is_abandoned:
+            raise TaskLostError("the engine lost a task: the simulation's request asked for it")
+
+
+def _keep(_: TaskContext, task: Any, batches: Iterator[pa.RecordBatch]) -> tuple[Any, list[pa.RecordBatch]]:
+    """The rows of a task, which are read twice."""
+    return task, list(batches)
 
 
 def write_whole(

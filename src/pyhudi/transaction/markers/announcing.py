@@ -10,15 +10,18 @@ import os
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyhudi.errors import TransactionError
 from pyhudi.format.markers import Marker, marker_path
 from pyhudi.storage.bounded import at_once
 from pyhudi.storage.protocol import Storage
-from pyhudi.transaction.markers.early_conflicts import EarlyDetection, check_groups_are_free
 from pyhudi.transaction.markers.reading import groups_of_files
 from pyhudi.transaction.markers.remote import ServiceAddress, create_remotely
-from pyhudi.transaction.markers.service import MarkerService
+
+if TYPE_CHECKING:  # both load the timeline and its conflicts, for which the first task of a worker would wait
+    from pyhudi.transaction.markers.early_conflicts import EarlyDetection
+    from pyhudi.transaction.markers.service import MarkerService
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ def create_markers(
         _request_from(how.service, instant_time, markers, groups_exist=groups_exist)
         return
     if groups_exist and how.detection is not None:
+        from pyhudi.transaction.markers.early_conflicts import check_groups_are_free  # noqa: PLC0415 - see above
+
         groups = frozenset(groups_of_files(marker.data_path for marker in markers))
         check_groups_are_free(storage, instant_time, how.detection, groups)
     at_once(storage, lambda marker: storage.put(marker_path(instant_time, marker), b"", durable=False), markers)

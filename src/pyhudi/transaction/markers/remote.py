@@ -22,13 +22,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyhudi import errors
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import CorruptDataError, HudiError, StorageError, UnavailableError
 from pyhudi.format.markers import Marker, encode_markers_file, parse_markers_file
-from pyhudi.transaction.markers.service import MarkerService
+
+if TYPE_CHECKING:  # it loads the timeline, for which the first task of a worker would wait
+    from pyhudi.transaction.markers.service import MarkerService
 
 _PATH: Final = "/markers"
 _GROUPS_EXIST: Final = "X-Markers-Groups-Exist"

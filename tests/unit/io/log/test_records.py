@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from pyhudi.format.avro.records import encode_avro_records
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, rollback_block
@@ -18,7 +19,7 @@ from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_with_meta_column
 from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.io.log.block_filter import BlockFilter
-from pyhudi.io.log.records import LogVersions, SpillSettings, delete_mask, read_log_versions
+from pyhudi.io.log.records import LogVersions, delete_mask, read_log_versions
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.merge.rules import OPERATION, MergeRules
 from pyhudi.storage.memory import MemoryStorage

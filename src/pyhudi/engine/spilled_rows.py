@@ -7,12 +7,21 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
 
 from pyhudi.errors import OutOfSpaceError, StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class SpillSettings:
+    """When rows are spilled: above `memory_bytes`, to a file in `folder` (None: the temporary folder)."""
+
+    memory_bytes: int = 1 << 30
+    folder: str | None = None
 
 
 @contextmanager

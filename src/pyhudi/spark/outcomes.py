@@ -1,0 +1,116 @@
+"""Outcomes of tasks on Spark: their results, or the error that one raised, as rows of a DataFrame."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sql
+
+from pyhudi.errors import HudiError, InternalError, WorkerEnvironmentError
+from pyhudi.spark.settings import is_connect
+
+OUTCOME_DDL: Final = "task bigint not null, outcome binary not null"
+_OUTCOMES = pa.schema([pa.field("task", pa.int64(), nullable=False), pa.field("outcome", pa.binary(), nullable=False)])
+
+RESULT_BYTES: Final = 256 << 10
+"""What the result of one task takes at most, as a rule."""
+_MAX_RESULT_SIZE: Final = "spark.driver.maxResultSize"
+_UNITS: Final = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
+
+_MISSING_MODULE = re.compile(r"No module named '([A-Za-z0-9_]+)")
+_WORKER_MODULES = frozenset(
+    {"pyhudi", "pyarrow", "pandas", "numpy", "fastavro", "filelock", "obstore", "psutil", "tzdata"}
+)
+_WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
+
+
+def outcome(task: int, function: Callable[..., Any], *arguments: Any) -> pa.RecordBatch:
+    """One row with the function's result for a task, or with the `HudiError` that it raised.
+
+    A `HudiError` is final, and Spark would convert it into text; therefore it is returned like a result. Any other
+    error fails the Spark task, and Spark runs the task again.
+    """
+    try:
+        value: tuple[bool, Any] = (True, function(*arguments))
+    except HudiError as error:
+        value = (False, error)
+    return outcome_row(task, cloudpickle.dumps(value))
+
+
+def outcome_row(task: int, pickled: bytes) -> pa.RecordBatch:
+    """One row with a pickled outcome."""
+    return pa.RecordBatch.from_arrays(
+        [pa.array([task], pa.int64()), pa.array([pickled], pa.binary())], schema=_OUTCOMES
+    )
+
+
+def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None) -> list[Any]:
+    """Run the job and return its results in the order of the tasks, or raise the first error among them.
+
+    `tasks`: how many there are, if that is known. Results of so many that Spark might refuse to collect them at once
+    (`spark.driver.maxResultSize`) come in several jobs, after a small shuffle; of Spark Connect always at once.
+    """
+    results: dict[int, Any] = {}
+    failures: dict[int, HudiError] = {}
+    try:
+        for index, pickled in _rows(outcomes, tasks or 0):
+            # Written by `outcome` in a worker of this session.
+            succeeded, value = pickle.loads(pickled)  # noqa: S301
+            if index in results or index in failures:
+                raise InternalError("Spark returned two results for one task", task=index, step=description)
+            (results if succeeded else failures)[index] = value
+    except PySparkException as error:
+        if (explained := _worker_environment_error(error, description)) is not None:
+            raise explained from error
+        raise
+    if failures:
+        raise failures[min(failures)]
+    return [results[index] for index in sorted(results)]
+
+
+def _rows(outcomes: DataFrame, tasks: int) -> Iterator[Row]:
+    spark = outcomes.sparkSession
+    limit = None if is_connect(spark) else _max_result_size(spark)
+    parts = 1 if limit is None else -(-tasks * RESULT_BYTES * 2 // limit)
+    if parts <= 1:
+        rows: list[Row] = outcomes.collect()
+        return iter(rows)
+    # One job for each part. The first one runs the tasks; the others read what the shuffle has kept.
+    spread: Iterator[Row] = outcomes.repartition(parts, sql.col("task")).toLocalIterator()
+    return spread
+
+
+def _max_result_size(spark: SparkSession) -> int | None:
+    """The limit of the application in bytes; None: there is none."""
+    text = spark.sparkContext.getConf().get(_MAX_RESULT_SIZE, "1g")
+    size = re.fullmatch(r"(\d+)([a-z]*)", text.strip().lower())
+    if size is None or size.group(2) not in _UNITS:
+        return None
+    return (int(size.group(1)) << _UNITS[size.group(2)]) or None
+
+
+def _worker_environment_error(error: PySparkException, description: str) -> WorkerEnvironmentError | None:
+    """The error for a job that failed because of the workers' Python, or None if it failed for another reason."""
+    text = str(error)
+    missing = _MISSING_MODULE.search(text)
+    if missing is not None and missing.group(1) in _WORKER_MODULES:
+        return WorkerEnvironmentError(
+            f"the Python of the Spark workers has no {missing.group(1)}: install pyhudi there, and point "
+            "PYSPARK_PYTHON (or spark.pyspark.python) at that Python before the session starts",
+            module=missing.group(1),
+            step=description,
+        )
+    if any(misfit in text for misfit in _WORKER_MISFITS):
+        return WorkerEnvironmentError(
+            "the Python of the Spark workers does not match the driver's: set PYSPARK_PYTHON to a Python of the same "
+            "version with pyhudi installed before the session starts",
+            step=description,
+        )
+    return None
