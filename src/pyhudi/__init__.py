@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyhudi.sql.enable import disable, enable
     from pyhudi.sql.session import spark_session
     from pyhudi.table.outcome import Outcome
+    from pyhudi.telemetry.metrics import metrics
     from pyhudi.write.result import WriteResult
 
 __version__ = "0.1.0.dev0"
@@ -82,6 +83,7 @@ __all__ = [
     "disable",
     "enable",
     "errors",
+    "metrics",
     "save",
     "spark_session",
 ]
@@ -122,6 +124,7 @@ _HOMES = {
     "check_store": "pyhudi.api.doctor",
     "disable": "pyhudi.sql.enable",
     "enable": "pyhudi.sql.enable",
+    "metrics": "pyhudi.telemetry.metrics",
     "save": "pyhudi.api.writes",
     "spark_session": "pyhudi.sql.session",
 }

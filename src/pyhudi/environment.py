@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pyhudi.events import Observe, ignore
 from pyhudi.storage.protocol import Storage
 
 
@@ -138,13 +139,15 @@ class LockProvider(Protocol):
 class Environment:
     """Everything outside the store that a transaction depends on.
 
-    `locks` provides the table lock. None selects the built-in lock (`pyhudi.transaction.locks.table_lock`).
+    `locks` provides the table lock. None selects the built-in lock (`pyhudi.transaction.locks.table_lock`). `observe`
+    is called with what happens.
     """
 
     clock: Clock
     ids: Ids
     locks: LockProvider | None = None
     timers: Timers = field(default_factory=ThreadTimers)
+    observe: Observe = ignore
 
 
 SYSTEM = Environment(clock=SystemClock(), ids=RandomIds())

@@ -65,4 +65,5 @@ def test_user_can_choose_no_tool_of_this_repository() -> None:
         "hbase",
         "duckdb",
         "kafka",
+        "telemetry",
     }

@@ -40,6 +40,7 @@ PUBLIC = {
     "check_machine",
     "check_store",
     "errors",
+    "metrics",
     "save",
     *NEEDS_SPARK,
     *NOUNS,

@@ -105,13 +105,13 @@ class TableHandle:
         """
         from pyhudi.config.write_config import WriteConfig
         from pyhudi.services.frame.service import ServiceCall
-        from pyhudi.transaction.settings import locking, transaction_settings
+        from pyhudi.transaction.settings import equipped, metered, transaction_settings
 
         config = WriteConfig.from_options(self.options_of_call(given, call=call))
-        environment = locking(self.environment, config, self.state.config.name)
-        return ServiceCall(
-            self.state, config, transaction_settings(config), self._told(on_progress), environment, self.mergers
-        )
+        engine = self._told(on_progress)
+        state = replace(self.state, storage=metered(self.state.storage, config, engine))
+        environment = equipped(self.environment, config, state.config.name, state.storage.uri)
+        return ServiceCall(state, config, transaction_settings(config), engine, environment, self.mergers)
 
     def _told(self, on_progress: OnProgress | None) -> Engine:
         if on_progress is None:

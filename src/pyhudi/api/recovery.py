@@ -26,7 +26,7 @@ from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
-from pyhudi.transaction.settings import TransactionSettings, locking, transaction_settings
+from pyhudi.transaction.settings import TransactionSettings, equipped, transaction_settings
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Recovery:
         """The table, and what changes of it are made with."""
         handle = self._handle
         config = WriteConfig.from_options(handle.options)
-        environment = locking(handle.environment, config, handle.state.config.name)
+        environment = equipped(handle.environment, config, handle.state.config.name, handle.state.storage.uri)
         return handle.state, transaction_settings(config), environment
 
     @changes_table

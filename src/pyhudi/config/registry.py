@@ -23,6 +23,7 @@ from pyhudi.config.options_logs import CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
+from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_sql import SqlOptions
@@ -91,6 +92,7 @@ SECTIONS = (
     Section("Concurrency", ConcurrencyOptions),
     Section("Markers and early conflict detection", MarkerOptions),
     Section("The table lock", LockOptions),
+    Section("Metrics", MetricsOptions),
     Section("Reads", ReadOptions),
     Section("Streams from tables", StreamSourceOptions),
     Section("Streams into tables", StreamSinkOptions),

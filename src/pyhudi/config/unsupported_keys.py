@@ -141,8 +141,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         incremental.use.database""",
     ),
     _area(
-        "metrics",
-        "not built yet",
+        "details of JVM Hudi's metrics",
+        "reporters are those of hoodie.metrics.reporter.type, and tasks of Spark report through their write",
         "metrics metrics. metricscompaction.log.blocks.on",
     ),
     _area(

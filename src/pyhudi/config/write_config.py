@@ -19,6 +19,7 @@ from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOp
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
+from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
@@ -70,6 +71,7 @@ class WriteConfig:
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
     locks: LockOptions = field(default_factory=LockOptions)
+    metrics: MetricsOptions = field(default_factory=MetricsOptions)
     extra_metadata: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of any option, credentials too
     overwritten: PartitionPattern | None = None  # of SQL's PARTITION clause: an overwrite replaces these, too
 
@@ -109,6 +111,7 @@ class WriteConfig:
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),
             locks=read_group(LockOptions, given),
+            metrics=read_group(MetricsOptions, given),
             extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
         )
         check_combination(config)

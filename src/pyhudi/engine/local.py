@@ -29,6 +29,7 @@ from pyhudi.engine.protocol import Distribution, Exchange, TaskContext
 from pyhudi.format.pieces import cuts, in_pieces, row_bytes, take_rows
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
+from pyhudi.telemetry.tracing import span
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -85,16 +86,23 @@ class LocalEngine:
         """The function's results in the order of the tasks."""
         del size_bytes
         contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(len(tasks))]
+        with span(description, tasks=len(tasks)):
+            return self._run(self._counted(function, len(tasks), description), contexts, list(tasks))
+
+    def _counted(
+        self, function: Callable[[TaskContext, T], R], tasks: int, description: str
+    ) -> Callable[[TaskContext, T], R]:
+        """The function, whose calls `on_progress` is told of."""
         if self.on_progress is None:
-            return self._run(function, contexts, list(tasks))
-        progress = ProgressOfStep(description, len(tasks), self.on_progress)
+            return function
+        progress = ProgressOfStep(description, tasks, self.on_progress)
 
         def counted(context: TaskContext, task: T) -> R:
             result = function(context, task)
             progress.task_ended()
             return result
 
-        return self._run(counted, contexts, list(tasks))
+        return counted
 
     def map_splits(
         self,
@@ -109,7 +117,15 @@ class LocalEngine:
         A reader whose rows stay as they come is one split, and is not loaded into memory as a whole. Memory: the other
         inputs once, and if they are sorted their sort columns and 16 bytes per row.
         """
-        del description
+        with span(description):
+            return self._map_splits(rows, function, distribution)
+
+    def _map_splits(
+        self,
+        rows: Any,
+        function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
+        distribution: Distribution,
+    ) -> list[R]:
         names = distribution.sort_columns
         if isinstance(rows, pa.RecordBatchReader) and not names:
             if (distribution.splits or 0) > 1:

@@ -32,6 +32,7 @@ from pyhudi.read.prefetch import in_order
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.protocol import Storage
+from pyhudi.telemetry.tracing import span
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -48,7 +49,8 @@ def read_table(storage: Storage, plan: ScanPlan, columns: Sequence[str] | None, 
     """All rows of a scan as one table, in the order of its files."""
     names = checked_columns(plan, columns)
     schema = pa.schema([plan.schema.field(name) for name in names])
-    return pa.Table.from_batches(read_batches(storage, plan, columns, where), schema)
+    with span("read file slices", slices=len(plan.slices)):
+        return pa.Table.from_batches(read_batches(storage, plan, columns, where), schema)
 
 
 def read_batches(

@@ -45,6 +45,7 @@ from pyhudi.table.savepoints import completed_write, view_after
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline, position_of
+from pyhudi.telemetry.tracing import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
     cleaners have deleted files that the read needs, and `HistoryNotSettledError` while a write is running whose rows
     belong to the result.
     """
-    with naming(table.storage):
+    with naming(table.storage), span("plan read", table=table.config.name):
         plan = _plan_of(table, config, mergers)
         return replace(plan, expressions=indexed_expressions(table, plan.schema)) if plan.data_skipping else plan
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sql
 
 from pyhudi.errors import HudiError, InternalError, WorkerEnvironmentError
 from pyhudi.spark.settings import is_connect
+from pyhudi.telemetry.tracing import span
 
 OUTCOME_DDL: Final = "task bigint not null, outcome binary not null"
 _OUTCOMES = pa.schema([pa.field("task", pa.int64(), nullable=False), pa.field("outcome", pa.binary(), nullable=False)])
@@ -60,12 +61,13 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
     results: dict[int, Any] = {}
     failures: dict[int, HudiError] = {}
     try:
-        for index, pickled in _rows(outcomes, tasks or 0):
-            # Written by `outcome` in a worker of this session.
-            succeeded, value = pickle.loads(pickled)  # noqa: S301
-            if index in results or index in failures:
-                raise InternalError("Spark returned two results for one task", task=index, step=description)
-            (results if succeeded else failures)[index] = value
+        with span(description):
+            for index, pickled in _rows(outcomes, tasks or 0):
+                # Written by `outcome` in a worker of this session.
+                succeeded, value = pickle.loads(pickled)  # noqa: S301
+                if index in results or index in failures:
+                    raise InternalError("Spark returned two results for one task", task=index, step=description)
+                (results if succeeded else failures)[index] = value
     except PySparkException as error:
         if (explained := _worker_environment_error(error, description)) is not None:
             raise explained from error

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from pyhudi.errors import CorruptDataError
+from pyhudi.storage.metered import MeteredStorage
 from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.storage.protocol import Storage
 
@@ -60,7 +61,8 @@ def at_once(storage: Storage, call: Callable[[Item], T], items: Sequence[Item]) 
     Raises:
         HudiError: the first error of `call`.
     """
-    if not isinstance(storage, ObjectStorage) or len(items) < 2:  # one needs no thread
+    store = storage.inner if isinstance(storage, MeteredStorage) else storage
+    if not isinstance(store, ObjectStorage) or len(items) < 2:  # one needs no thread
         return [call(item) for item in items]
     with ThreadPoolExecutor(max_workers=min(READS_AT_ONCE, len(items))) as pool:
         return list(pool.map(call, items))

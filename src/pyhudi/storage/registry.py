@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import uuid
 import weakref
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyhudi.errors import UnsupportedFeatureError
@@ -22,11 +24,14 @@ TOKEN_OPTION = "pyhudi.in-process"  # noqa: S105
 _stores: weakref.WeakValueDictionary[str, Storage] = weakref.WeakValueDictionary()
 
 
-def register(storage: Storage) -> StorageSpec:
-    """A specification from which `find` returns this object, in this process, while it is referenced."""
+def register(storage: Storage, options: Mapping[str, str] = MappingProxyType({})) -> StorageSpec:
+    """A specification from which `find` returns this object, in this process, while it is referenced.
+
+    `options`: those of the store that this one wraps, by which others in its place are opened.
+    """
     token = f"{os.getpid()}-{uuid.uuid4().hex}"
     _stores[token] = storage
-    return StorageSpec(storage.uri, {TOKEN_OPTION: token})
+    return StorageSpec(storage.uri, {**options, TOKEN_OPTION: token})
 
 
 def find(spec: StorageSpec) -> Storage | None:

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field, replace
 from pyhudi.config.options_clustering import ConflictStrategy, UpdateStrategy
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
+from pyhudi.events import ignore
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import asked_indexes
+from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.heartbeat import HeartbeatSettings
 from pyhudi.transaction.locks.open import open_locks
 
@@ -55,8 +59,21 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
     )
 
 
-def locking(environment: Environment, config: WriteConfig, table_name: str) -> Environment:
-    """The environment with the lock provider that the options name, unless it has one already."""
-    if environment.locks is not None:
-        return environment
-    return replace(environment, locks=open_locks(config.locks, table_name=table_name))
+def metered(storage: Storage, config: WriteConfig, engine: Engine) -> Storage:
+    """The store, whose calls are counted if there are metrics: those of this process, not those of Spark's workers."""
+    if not config.metrics.enabled:
+        return storage
+    from pyhudi.telemetry.metrics import recorder_of
+
+    return recorder_of(config.metrics).metered(storage, meters_tasks=isinstance(engine, LocalEngine))
+
+
+def equipped(environment: Environment, config: WriteConfig, table_name: str, base_path: str) -> Environment:
+    """The environment with the lock provider that the options name, unless it has one already, and with observers."""
+    if environment.locks is None:
+        environment = replace(environment, locks=open_locks(config.locks, table_name=table_name))
+    if config.metrics.enabled and environment.observe is ignore:
+        from pyhudi.telemetry.metrics import metrics_observer
+
+        environment = replace(environment, observe=metrics_observer(config.metrics, table_name, base_path))
+    return environment

@@ -22,6 +22,7 @@ from pyhudi.errors import (
     StorageError,
     WriteConflictError,
 )
+from pyhudi.events import ActionCompleted, ConflictsChecked, FilesFinalized
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.commit import CommitMetadata, encode_commit_metadata
@@ -41,6 +42,7 @@ from pyhudi.table.schema import load_table_schema, schema_of_instant
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline, position_of
 from pyhudi.table.written_files import remember_written_files
+from pyhudi.telemetry.tracing import span
 from pyhudi.transaction.conflicts.check import (
     check_clusterings,
     check_conflicts,
@@ -69,13 +71,15 @@ _log = logging.getLogger("pyhudi")
 class Transaction:
     """A write under way. `base` is the table as it was when the write began; it reads from there.
 
-    `resizes`: pending clusterings that are not in its way, as it also writes to the file groups that they will make.
+    `began`: when, by the monotonic clock. `resizes`: pending clusterings that are not in its way, as it also writes to
+    the file groups that they will make.
     """
 
     base: TableState
     instant: Instant
     settings: TransactionSettings
     environment: Environment
+    began: float
     resizes: frozenset[str] = frozenset()
 
     @property
@@ -107,18 +111,25 @@ def begin(
     settings: TransactionSettings,
     environment: Environment,
     at: InstantTime | None = None,
+    began: float | None = None,
     engine: Engine | None = None,
 ) -> Iterator[Transaction]:
     """Take an instant time, announce the write, and keep its heartbeat while the block runs.
 
     `requested` is the content of the requested instant (empty but for replace commits). `at`: the time that a bootstrap
-    has; None: the next one. `engine` runs the tasks that build indexes of the metadata table, if the settings ask for
-    them. Raises `WriteConflictError` while JVM Hudi restores the table or builds an index of it, or when the table's
-    version, or the capture of its changes, was changed since it was loaded, and what `put_requested` raises. Cost: one
-    listing, two puts, the lock; one more listing under a lock that can be lost.
+    has; None: the next one. `began`: when the write began, by the monotonic clock, if not with this call. `engine` runs
+    the tasks that build indexes of the metadata table, if the settings ask for them. Raises `WriteConflictError` while
+    JVM Hudi restores the table or builds an index of it, or when the table's version, or the capture of its changes,
+    was changed since it was loaded, and what `put_requested` raises. Cost: one listing, two puts, the lock; one more
+    listing under a lock that can be lost.
     """
     storage, version = table.storage, table.version
-    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(storage):
+    began = environment.clock.monotonic() if began is None else began
+    with (
+        span("begin"),
+        table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock,
+        naming(storage),
+    ):
         loaded, table = table, table.reload()
         _check_same_table(loaded, table)
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
@@ -144,7 +155,7 @@ def begin(
             heartbeat.stop()
             raise
     try:
-        yield Transaction(table, instant, settings, environment)
+        yield Transaction(table, instant, settings, environment, began)
     finally:
         heartbeat.stop()
 
@@ -208,12 +219,14 @@ def commit(
     since this one began; under a lock that can be lost one more put, one delete and two listings.
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
-    _delete_lost_attempts(storage, own, metadata)
+    with _finalizing_observed(transaction, metadata):
+        _delete_lost_attempts(storage, own, metadata)
     mine = footprint_of(metadata, unique_keys, read)
     change = change_of_commit(own, metadata, learned)
     ahead = write_ahead(base, change, transaction.environment, engine)
     _let_earlier_writes_begin(transaction)
     with (
+        span("commit", instant=transaction.instant_time),
         _told_of_a_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
@@ -223,22 +236,57 @@ def commit(
         check_nothing_exclusive(now.timeline, mine.as_own, base=base.timeline)
         check_still_ours(now.timeline, base.timeline, storage, own)
         check_batch_is_new(now, metadata.extra, known=base.timeline.completed_times)
-        check_conflicts(
-            now.timeline,
-            base.timeline,
-            storage,
-            own=own,
-            mine=mine,
-            base_schema=base_schema,
-            passes_clusterings=transaction.settings.passes_clusterings,
-            resizes=transaction.resizes,
-        )
-        check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
+        with _conflicts_observed(transaction.environment):
+            check_conflicts(
+                now.timeline,
+                base.timeline,
+                storage,
+                own=own,
+                mine=mine,
+                base_schema=base_schema,
+                passes_clusterings=transaction.settings.passes_clusterings,
+                resizes=transaction.resizes,
+            )
+            check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
         metadata = _with_columns_of_now(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine))
     _tidy_up_after_commit(transaction, metadata)
+    _observe_completed(transaction, metadata)
     return position_of(completed)
+
+
+@contextmanager
+def _finalizing_observed(transaction: Transaction, metadata: CommitMetadata) -> Iterator[None]:
+    environment = transaction.environment
+    began = environment.clock.monotonic()
+    yield
+    files = sum(len(stats) for stats in metadata.stats_by_partition.values())
+    environment.observe(FilesFinalized(files=files, seconds=environment.clock.monotonic() - began))
+
+
+@contextmanager
+def _conflicts_observed(environment: Environment) -> Iterator[None]:
+    try:
+        yield
+    except WriteConflictError:
+        environment.observe(ConflictsChecked(is_resolved=False))
+        raise
+    environment.observe(ConflictsChecked(is_resolved=True))
+
+
+def _observe_completed(transaction: Transaction, metadata: CommitMetadata) -> None:
+    environment = transaction.environment
+    environment.observe(
+        ActionCompleted(
+            action=transaction.instant.action,
+            instant=transaction.instant_time,
+            base_path=transaction.storage.uri,
+            completed_ms=environment.clock.now_ms(),
+            seconds=environment.clock.monotonic() - transaction.began,
+            metadata=metadata,
+        )
+    )
 
 
 def _let_earlier_writes_begin(transaction: Transaction) -> None:
@@ -277,6 +325,7 @@ def commit_compaction(
     change = change_of_commit(transaction.instant_time, metadata)
     ahead = write_ahead(transaction.base, change, transaction.environment, engine)
     with (
+        span("commit", instant=transaction.instant_time),
         _told_of_a_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
@@ -285,6 +334,7 @@ def commit_compaction(
         metadata = _with_schema_of_now(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
+    _observe_completed(transaction, metadata)
     return position_of(completed)
 
 
@@ -310,6 +360,7 @@ def commit_clustering(
     change = change_of_commit(own, metadata)
     ahead = write_ahead(base, change, transaction.environment, engine)
     with (
+        span("commit", instant=transaction.instant_time),
         _told_of_a_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
@@ -322,6 +373,7 @@ def commit_clustering(
         metadata = _with_schema_of_now(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
+    _observe_completed(transaction, metadata)
     return position_of(completed)
 
 

@@ -35,7 +35,7 @@ from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema
 from pyhudi.table.state import TableState, create_table, load_table
 from pyhudi.table.timeline import load_rollback_plan
 from pyhudi.transaction.locks.table_lock import table_lock
-from pyhudi.transaction.settings import locking
+from pyhudi.transaction.settings import equipped
 from pyhudi.write.job import check_columns, check_merger
 
 _IN_A_TABLE = f"/{METADATA_FOLDER}/"
@@ -118,7 +118,7 @@ def removed_on_failure(
 
 def remove_unused(storage: Storage, config: WriteConfig, environment: Environment) -> None:
     """Remove the metadata of a table and of its partitions, unless a write was completed or is pending."""
-    environment = locking(environment, config, config.table.name or "")
+    environment = equipped(environment, config, config.table.name or "", storage.uri)
     with table_lock(storage, environment, wait_ms=config.concurrency.lock_wait_ms):
         table = load_table(storage)
         if not table.timeline.completed_writes and not table.timeline.pending_writes:

@@ -42,6 +42,7 @@ def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterat
             requested=requested,
             settings=settings,
             environment=job.environment,
+            began=job.started,
             engine=job.engine,
         ) as transaction,
         undone_on_failure(transaction),

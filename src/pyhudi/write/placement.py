@@ -15,6 +15,7 @@ from typing import Any
 from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.errors import InvalidRequestError
+from pyhudi.events import KeysLookedUp
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WRITER_KEY
 from pyhudi.format.timeline.instant import Action
@@ -72,7 +73,10 @@ class Placement:
 
 def searched(batch: Batch) -> Placement:
     """Look the keys up, and pack new records into small files. Cost: that of the index, and a round of tasks."""
+    clock = batch.job.environment.clock
+    began = clock.monotonic()
     tagged = look_up(batch)
+    batch.job.environment.observe(KeysLookedUp(seconds=clock.monotonic() - began))
     plan = _plan(batch, tagged)
     learned = {LEARNED_BY_INDEX: True} if tagged.by_record_index else NOTHING_LEARNED
     assignment_of = {each.former: each.number for each in plan.assignments if each.former is not None}

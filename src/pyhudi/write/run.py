@@ -24,6 +24,7 @@ from pyhudi.errors import (
     NotFoundError,
     WriteConflictError,
 )
+from pyhudi.events import TimelineLoaded
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
 from pyhudi.services.cdc.switch import switch_capture
@@ -38,9 +39,10 @@ from pyhudi.table.features import check_writable
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.tasks.stage import partition_paths_in
+from pyhudi.telemetry.tracing import span
 from pyhudi.transaction.idempotence import find_batch
 from pyhudi.transaction.presence import only_writer_if_needed
-from pyhudi.transaction.settings import locking, transaction_settings
+from pyhudi.transaction.settings import equipped, metered, transaction_settings
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions, truncate
 from pyhudi.write.job import WriteJob, check_columns, prepare
@@ -108,12 +110,18 @@ def write(
     if retries and isinstance(rows, pa.RecordBatchReader):
         # A stream can be read once; a second attempt would find it empty and lose its rows.
         rows = rows.read_all()
+    storage = metered(storage, config, engine)
     table = load_table(storage)
     check_writable(table)
     check_bootstrapped(table)
     settings = transaction_settings(config)
-    environment = locking(environment, config, table.config.name)
-    with only_writer_if_needed(table, settings.heartbeat, environment) as environment, naming(storage):
+    environment = equipped(environment, config, table.config.name, storage.uri)
+    environment.observe(TimelineLoaded(instants=table.timeline.instants))
+    with (
+        span(config.operation.value, table=table.config.name),
+        only_writer_if_needed(table, settings.heartbeat, environment) as environment,
+        naming(storage),
+    ):
         for attempt in itertools.count(1):
             table = _recovered(table, config, environment)
             if (done := _already_done(table, config, known)) is not None:
@@ -187,11 +195,12 @@ def _already_done(table: TableState, config: WriteConfig, known: Collection[str]
 def _recovered(table: TableState, config: WriteConfig, environment: Environment) -> TableState:
     """The table after finishing restores, and rolling dead writers back if the policy asks for that before a write."""
     settings = transaction_settings(config)
-    table = finish_what_died(table, settings, environment)
     policy = config.concurrency.failed_writes_policy
-    if policy is not FailedWritesPolicy.EAGER:
-        return table
-    done = roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+    with span("recover"):
+        table = finish_what_died(table, settings, environment)
+        if policy is not FailedWritesPolicy.EAGER:
+            return table
+        done = roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
     return table.reload() if done else table
 
 

@@ -84,7 +84,7 @@ def test_option_that_asks_for_nothing_else_is_silent(options):
 
 
 def test_unsupported_area_goes_by_exact_names_and_by_prefixes():
-    assert unsupported_area("hoodie.metrics.graphite.host").area == "metrics"
+    assert unsupported_area("hoodie.metrics.datadog.api.key").area == "details of JVM Hudi's metrics"
     assert unsupported_area("hoodie.commits.archival.batch").area == "archiving"
     assert unsupported_area("hoodie.commits.archival.batch.x") is None
 

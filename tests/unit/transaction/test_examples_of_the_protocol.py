@@ -71,7 +71,7 @@ def writers(version: TableVersion, *, base: str | None = None) -> tuple[MemorySt
     def begin(time: str) -> Transaction:
         announced = instant(time, REQUESTED, version)
         storage.put_if_absent(instant_path(announced, version), b"")
-        return Transaction(started, announced, TransactionSettings(), env)
+        return Transaction(started, announced, TransactionSettings(), env, 0.0)
 
     return storage, begin
 

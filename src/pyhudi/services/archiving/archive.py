@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pyhudi.config.enums import TableType
 from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.errors import CorruptDataError, NotFoundError
+from pyhudi.events import InstantsArchived
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.clean import CleaningPolicy
 from pyhudi.format.timeline.instant import (
@@ -80,6 +81,8 @@ def archive(call: ServiceCall) -> Archived | None:
     Cost: one or two reads and two or three deletes per instant, three puts, and the table lock; in version 6 a read per
     file of an instant, one put, a read of the newest archive file, and what `merge_logs` says.
     """
+    clock = call.environment.clock
+    started = clock.monotonic()
     call = call.reloaded()
     check_writable(call.table)
     # Without the lock another archiver may take an instant away while it is read; then the lock decides.
@@ -109,6 +112,7 @@ def archive(call: ServiceCall) -> Archived | None:
             tidy_history(call)
         else:
             merge_logs(call, lock)
+    call.environment.observe(InstantsArchived(instants=len(instants), seconds=clock.monotonic() - started))
     return Archived(instants=len(instants), first=instants[0].requested_time, last=instants[-1].requested_time)
 
 

@@ -19,6 +19,7 @@ from pyhudi.errors import (
     StorageError,
     WriteConflictError,
 )
+from pyhudi.events import ActionCompleted
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.metadata.clean import (
     CleanMetadata,
@@ -265,6 +266,16 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
         completed = completed_now(instant, table.timeline, table.config, clock, after=indexed_at)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
     earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None
+    call.environment.observe(
+        ActionCompleted(
+            action=Action.CLEAN,
+            instant=instant.requested_time,
+            base_path=storage.uri,
+            completed_ms=clock.now_ms(),
+            seconds=clock.monotonic() - started,
+            files_deleted=len(plan.paths),
+        )
+    )
     return Cleaned(instant=instant.requested_time, files=len(plan.paths), earliest=earliest, partitions=ended)
 
 

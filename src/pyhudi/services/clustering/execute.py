@@ -175,7 +175,9 @@ def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     resizes = resizes_of(call.table, run.instant, plan) if of_buckets else {}
     heirs = heirs_of(plan, path) if of_buckets else {}
     groups = planned_slices(call.table, run.instant, plan, view, heirs)
-    transaction = Transaction(call.table, run.instant, call.settings, call.environment)
+    transaction = Transaction(
+        call.table, run.instant, call.settings, call.environment, call.environment.clock.monotonic()
+    )
     with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
         tasks = _tasks(call, run, plan, schema, order, view, groups, resizes, markers)
         size = 2 * sum(task.stored_bytes for task in tasks)

@@ -78,7 +78,7 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
         view = with_names_of(view, instant.requested_time)
         run = _run_on_logs if plan.is_log_compaction else _run_on_slices
         call = replace(call, table=table)
-        transaction = Transaction(table, instant, call.settings, call.environment)
+        transaction = Transaction(table, instant, call.settings, call.environment, call.environment.clock.monotonic())
         with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
             shared = _merging(call, instant, markers, number)
             stats = run(call, instant, plan, view, shared)

@@ -10,6 +10,7 @@ from pyhudi.services.frame.background import can_run_in_background, run_in_backg
 from pyhudi.services.frame.runner import finish_plan
 from pyhudi.services.frame.service import Mode, Service, ServiceCall
 from pyhudi.services.frame.table_of_services import SERVICES
+from pyhudi.telemetry.tracing import span
 
 _log = logging.getLogger("pyhudi")
 
@@ -51,7 +52,8 @@ def _run(call: ServiceCall, mode_of: Callable[[Service], Mode]) -> frozenset[str
                 later.append(service.name)
             elif mode is not Mode.OFF:
                 call = call.reloaded() if changes else call
-                changes = _serve(service, mode, call)
+                with span(service.name):
+                    changes = _serve(service, mode, call)
         except Exception as error:  # noqa: BLE001  # the commit stands, whatever happens to a service after it
             changes = True
             # What is no error of ours is a bug, or the user's engine or merger: then its place is wanted, too.

@@ -10,6 +10,7 @@ from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.services.frame.service import Due, RunOutcome, Service, ServiceCall, ServiceRun, Work
 from pyhudi.services.frame.table_of_services import SERVICES
+from pyhudi.telemetry.tracing import span
 from pyhudi.transaction.plan_fencing import is_running
 
 _log = logging.getLogger("pyhudi")
@@ -129,7 +130,8 @@ def _guarded(
 ) -> Iterator[ServiceRun]:
     began = call.environment.clock.monotonic()
     try:
-        runs = _results(service, instant, run())
+        with span(service.name):
+            runs = _results(service, instant, run())
     except Exception as error:  # noqa: BLE001  # it is in the result, and the next service has nothing to do with it
         _log.warning("the table service %s failed: %s", service.name, error)
         runs = (ServiceRun(service=service.name, instant=instant, outcome=RunOutcome.FAILED, message=str(error)),)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, CorruptDataError, LockLostError, UnsafePathError
+from pyhudi.events import ActionCompleted
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata.hashing import COMMIT_SUFFIX, RING_SUFFIX
@@ -92,7 +93,7 @@ def run_rollback(
     other writes. Cost: one delete per file; in version 6 one listing and the block headers per slice with blocks.
     """
     storage = table.storage
-    started_ms = environment.clock.now_ms()
+    started_ms, started = environment.clock.now_ms(), environment.clock.monotonic()
     _check_plan(storage, plan)
     if rollback.state is InstantState.REQUESTED:
         rollback = advanced(rollback, InstantState.INFLIGHT)
@@ -131,10 +132,26 @@ def run_rollback(
     # Also for other actions: a completed compaction is a commit, and cannot be told from one here.
     forget_runs(storage, plan.instant_time)
     tidy_up(storage, plan.instant_time)
+    files_deleted = sum(len(partition.deleted) for partition in done.values())
+    seconds = environment.clock.monotonic() - started
+    environment.observe(_completed(rollback, storage, environment, seconds=seconds, files_deleted=files_deleted))
     return RolledBack(
         InstantTime(plan.instant_time),
-        sum(len(partition.deleted) for partition in done.values()),
+        files_deleted,
         sum(len(partition.undo_logs) for partition in done.values()),
+    )
+
+
+def _completed(
+    rollback: Instant, storage: Storage, environment: Environment, *, seconds: float, files_deleted: int
+) -> ActionCompleted:
+    return ActionCompleted(
+        action=Action.ROLLBACK,
+        instant=rollback.requested_time,
+        base_path=storage.uri,
+        completed_ms=environment.clock.now_ms(),
+        seconds=seconds,
+        files_deleted=files_deleted,
     )
 
 

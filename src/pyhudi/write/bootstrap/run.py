@@ -42,7 +42,7 @@ from pyhudi.tasks.skeletons import SKELETON_SCHEMA, Skeleton, SkeletonTask, writ
 from pyhudi.transaction.heartbeat import Liveness, heartbeat_path, liveness_of
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.presence import only_writer_if_needed
-from pyhudi.transaction.settings import TransactionSettings, locking, transaction_settings
+from pyhudi.transaction.settings import TransactionSettings, equipped, transaction_settings
 from pyhudi.transaction.transaction import Transaction, begin, mark_inflight
 from pyhudi.write.bootstrap.copying import KeyCheck, check_unique, copied_files
 from pyhudi.write.bootstrap.plan import BootstrapPlan
@@ -76,7 +76,7 @@ def run_bootstrap(
     """
     config = plan.config
     assert config.table.name is not None
-    environment = locking(environment, config, config.table.name)
+    environment = equipped(environment, config, config.table.name, storage.uri)
     _remove_dead_bootstrap(storage, config, environment)
     _check_empty(storage)
     table = create_table(storage, {**table_properties(config), **_properties(plan, config)})

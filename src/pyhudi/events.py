@@ -1,0 +1,82 @@
+"""Events: what happens to a table, as values, for those who observe a process.
+
+The engine calls `Environment.observe` with each event. Metrics and commit callbacks are made of events, and nothing of
+the engine knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.timeline.instant import Action, Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionCompleted:
+    """An action is completed, and visible.
+
+    Attributes:
+        action: the action as its pending instants name it: a compaction is one, although it completes as a commit.
+        instant: its requested time; that of a rollback, not of what was rolled back.
+        base_path: the URI of the table.
+        completed_ms: when it was completed, in milliseconds since the epoch by the clock of this process.
+        seconds: how long it took; of a write, from its call on.
+        metadata: what a write, compaction or clustering stored in its completed instant; None for other actions.
+        files_deleted: how many files a clean or rollback deleted.
+    """
+
+    action: Action
+    instant: str
+    base_path: str
+    completed_ms: int
+    seconds: float
+    metadata: CommitMetadata | None = None
+    files_deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstantsArchived:
+    """Instants left the active timeline."""
+
+    instants: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysLookedUp:
+    """The index has found the file groups of the keys of a write."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesFinalized:
+    """The files of a commit are known, and those of failed task attempts deleted."""
+
+    files: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictsChecked:
+    """A write was compared with those that were completed while it ran. `is_resolved`: it may be committed."""
+
+    is_resolved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineLoaded:
+    """The instants of the active timeline before a write, oldest first."""
+
+    instants: tuple[Instant, ...]
+
+
+Event = ActionCompleted | InstantsArchived | KeysLookedUp | FilesFinalized | ConflictsChecked | TimelineLoaded
+Observe = Callable[[Event], None]
+"""Called with each event, in the thread where it happens. It must neither raise nor wait."""
+
+
+def ignore(_: Event) -> None:
+    """Observe nothing."""

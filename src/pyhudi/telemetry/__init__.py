@@ -1,0 +1,1 @@
+"""Metrics and traces: what becomes of the engine's events."""

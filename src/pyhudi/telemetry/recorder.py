@@ -1,0 +1,84 @@
+"""`Recorder`: the newest values of all metrics of one reporter, from events and from counted stores."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+from pyhudi.events import ConflictsChecked, Event, Observe
+from pyhudi.storage.metered import MeteredStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.telemetry.names import counters_of, values_of
+
+_DOLLARS: Final = {"write": 5e-6, "list": 5e-6, "read": 4e-7, "delete": 0.0}
+"""What a request costs by the list prices of S3 Standard in us-east-1."""
+_log = logging.getLogger("pyhudi")
+
+
+class Recorder:
+    """The values of metrics by name. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._values: dict[str, float] = {}
+        self._stores: dict[tuple[str, int], MeteredStorage] = {}
+        self._prefixes: dict[str, str] = {}
+
+    def observer(self, prefix: str, base_path: str, *, counts_conflicts: bool) -> Observe:
+        """What records the events of a table, under names that begin with `prefix`."""
+        with self._guard:
+            self._prefixes[base_path] = prefix
+
+        def observe(event: Event) -> None:
+            if counts_conflicts or not isinstance(event, ConflictsChecked):
+                self._record(prefix, event)
+
+        return observe
+
+    def metered(self, storage: Storage, *, meters_tasks: bool) -> MeteredStorage:
+        """The store, counted: always the same wrapper, as what is known of a table is remembered with its store."""
+        if isinstance(storage, MeteredStorage):
+            return storage
+        with self._guard:
+            key = (storage.uri, id(storage))
+            if key not in self._stores:
+                self._stores[key] = MeteredStorage(storage, meters_tasks=meters_tasks)
+            return self._stores[key]
+
+    def values(self) -> dict[str, float]:
+        """The values of now, by name."""
+        with self._guard:
+            values = dict(self._values)
+            stores = list(self._stores.values())
+            prefixes = dict(self._prefixes)
+        for store in stores:
+            if store.uri in prefixes:
+                _add_calls(values, prefixes[store.uri], store)
+        return dict(sorted(values.items()))
+
+    def _record(self, prefix: str, event: Event) -> None:
+        try:
+            set_to = {_name(prefix, name): value for name, value in values_of(event)}
+            with self._guard:
+                self._values.update(set_to)
+                for name in counters_of(event):
+                    full = _name(prefix, name)
+                    self._values[full] = self._values.get(full, 0) + 1
+        except Exception:  # noqa: BLE001  # the commit stands, whatever a metric is made of
+            _log.warning("a metric could not be recorded; what it measures goes on", exc_info=True)
+
+
+def _name(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _add_calls(values: dict[str, float], prefix: str, store: MeteredStorage) -> None:
+    is_s3 = store.uri.startswith(("s3:", "s3a:"))
+    for (purpose, kind), (calls, size) in store.meter.totals().items():
+        name = _name(prefix, f"storage.{purpose}")
+        values[f"{name}.{kind}.requests"] = values.get(f"{name}.{kind}.requests", 0) + calls
+        if kind in ("read", "write"):
+            values[f"{name}.{kind}.bytes"] = values.get(f"{name}.{kind}.bytes", 0) + size
+        if is_s3:
+            values[f"{name}.dollars"] = values.get(f"{name}.dollars", 0.0) + calls * _DOLLARS[kind]

@@ -1,0 +1,134 @@
+"""Reporters: how the values of metrics reach those who look at them, in threads that no write waits for.
+
+A server that does not answer is a warning in the log, once until it answers again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import socket
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote
+
+from pyhudi.environment import SYSTEM
+from pyhudi.telemetry.exposition import graphite_text, plain_text, prometheus_text
+from pyhudi.telemetry.recorder import Recorder
+
+_ANSWER_SECONDS = 5.0
+_PRINTED_EVERY_SECONDS = 30.0
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_log = logging.getLogger("pyhudi")
+_metrics_log = logging.getLogger("pyhudi.metrics")
+
+
+def serve_prometheus(recorder: Recorder, *, port: int) -> int | None:
+    """Answer GET with the values, on all addresses of the machine; the port, or None where another process has it.
+
+    0: any free port.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _ANSWER_SECONDS
+
+        def do_GET(self) -> None:
+            body = prometheus_text(recorder.values(), {}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", _CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that is overridden
+            del format, args
+
+    try:
+        server = ThreadingHTTPServer(("", port), Handler)
+    except OSError as error:
+        _log.warning("metrics are not served: port %s could not be opened: %s", port, error)
+        return None
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="pyhudi metrics", daemon=True).start()
+    return server.server_address[1]
+
+
+def send_periodically(send: Callable[[], None], *, seconds: float, at_exit: Callable[[], None]) -> None:
+    """Call `send` every so many seconds, and `at_exit` when the process ends."""
+    reports = _Reports(send)
+
+    def repeat() -> bool:
+        reports.attempt()
+        return True
+
+    SYSTEM.timers.every(seconds, repeat, name="pyhudi metrics")
+    atexit.register(_Reports(at_exit).attempt)
+
+
+class _Reports:
+    """Attempts to report, of which the first failure in a row is a warning."""
+
+    def __init__(self, send: Callable[[], None]) -> None:
+        self._send = send
+        self._is_failing = False
+
+    def attempt(self) -> None:
+        """Report; log a failure."""
+        try:
+            self._send()
+        except (OSError, ValueError) as error:
+            if not self._is_failing:
+                _log.warning("metrics could not be reported, which stops nothing else: %s", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+
+def gateway_url(host: str, port: int, job: str) -> str:
+    """The address of a job's values at a push gateway."""
+    scheme = "" if host.startswith(("http://", "https://")) else "http://"
+    return f"{scheme}{host}:{port}/metrics/job/{quote(job, safe='')}"
+
+
+def push(recorder: Recorder, url: str, labels: dict[str, str]) -> None:
+    """Replace the values of a job at a push gateway. Raises OSError where that fails."""
+    body = prometheus_text(recorder.values(), labels).encode()
+    _request(urllib.request.Request(url, body, {"Content-Type": _CONTENT_TYPE}, method="PUT"))  # noqa: S310  # by the user
+
+
+def delete_pushed(url: str) -> None:
+    """Take the values of a job from a push gateway. Raises OSError where that fails."""
+    _request(urllib.request.Request(url, method="DELETE"))  # noqa: S310  # by the user
+
+
+def _request(request: urllib.request.Request) -> None:
+    with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as response:  # noqa: S310  # by the user
+        response.read()
+
+
+def send_to_graphite(recorder: Recorder, *, host: str, port: int, prefix: str) -> None:
+    """Send the values to a Graphite server. Raises OSError where that fails."""
+    text = graphite_text(recorder.values(), prefix=prefix, at_seconds=SYSTEM.clock.now_ms() // 1000)
+    with socket.create_connection((host, port), timeout=_ANSWER_SECONDS) as connection:
+        connection.sendall(text.encode())
+
+
+def print_values(recorder: Recorder) -> None:
+    """Print the values to standard output."""
+    sys.stdout.write(plain_text(recorder.values()))
+    sys.stdout.flush()
+
+
+def log_values(recorder: Recorder) -> None:
+    """Log the values, with level INFO, in the logger "pyhudi.metrics"."""
+    for name, value in recorder.values().items():
+        _metrics_log.info("%s=%s", name, value)
+
+
+def print_periodically(report: Callable[[], None]) -> None:
+    """Print or log every 30 seconds, as JVM Hudi does, and when the process ends."""
+    send_periodically(report, seconds=_PRINTED_EVERY_SECONDS, at_exit=report)

@@ -1,0 +1,350 @@
+"""Metrics under Hudi's names: what writes and services report, and that no reporter is in their way."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import re
+import shutil
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import pyhudi
+from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
+from pyhudi.telemetry.exposition import prometheus_name
+from pyhudi.telemetry.recorder import Recorder
+from pyhudi.telemetry.reporters import serve_prometheus
+
+SCHEMA = pa.schema([("id", pa.int64()), ("fare", pa.float64()), ("ts", pa.int64())])
+_names = itertools.count()
+
+
+def options(reporter: str = "INMEMORY", **more: object) -> dict[str, str]:
+    given = {"on": "true", "reporter.type": reporter, **{key.replace("__", "."): value for key, value in more.items()}}
+    return {f"hoodie.metrics.{key}": str(value) for key, value in given.items()}
+
+
+def table(folder: Path, hudi_options: dict[str, str], **more: Any) -> pyhudi.HudiTable:
+    """A table whose name no other test has, as metrics are those of the process."""
+    name = f"rides_{next(_names)}"
+    return pyhudi.HudiTable.create(
+        folder / name, schema=SCHEMA, record_key="id", ordering_fields="ts", hudi_options=hudi_options, **more
+    )
+
+
+def folder_of(rides: pyhudi.HudiTable) -> Path:
+    return Path(rides.inspect.detail().uri.removeprefix("file:"))
+
+
+def name_of(rides: pyhudi.HudiTable) -> str:
+    return folder_of(rides).name
+
+
+def rows(*ids: int, ts: int = 1) -> pa.Table:
+    return pa.table({"id": list(ids), "fare": [1.0] * len(ids), "ts": [ts] * len(ids)}, schema=SCHEMA)
+
+
+def metrics_of(rides: pyhudi.HudiTable) -> dict[str, float]:
+    prefix = f"{name_of(rides)}."
+    return {name.removeprefix(prefix): value for name, value in pyhudi.metrics().items() if name.startswith(prefix)}
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def wait_until(is_so: Callable[[], bool], *, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_upsert_reports_its_commit_under_the_names_of_hudi(tmp_path: Path) -> None:
+    rides = table(tmp_path, options())
+    rides.upsert(rows(1, 2, 3))
+    result = rides.upsert(rows(3, 4, ts=2))
+
+    found = metrics_of(rides)
+    assert found["commit.totalRecordsWritten"] == 4
+    assert found["commit.totalInsertRecordsWritten"] == 1
+    assert found["commit.totalUpdateRecordsWritten"] == 1
+    assert found["commit.totalBytesWritten"] == result.bytes
+    assert (found["commit.totalFilesInsert"], found["commit.totalFilesUpdate"]) == (0, 1)
+    assert found["commit.totalPartitionsWritten"] == 1
+    assert found["commit.duration"] > 0
+    assert abs(found["commit.commitTime"] - time.time() * 1000) < 60_000
+    assert found["finalize.numFilesFinalized"] == 1
+    assert "index.lookup.duration" in found
+    assert "conflict_resolution.success.counter" not in found
+
+
+def test_services_report_what_they_did(tmp_path: Path) -> None:
+    rides = table(tmp_path, options() | {"hoodie.clean.commits.retained": "1"}, table_type="mor")
+    for ts in range(4):
+        rides.upsert(rows(1, ts=ts))
+    rides.services.compact()
+    rides.upsert(rows(1, ts=5))
+
+    found = metrics_of(rides)
+    assert found["deltacommit.totalRecordsWritten"] == 1
+    assert found["compaction.totalLogFilesCompacted"] == 3
+    assert found["compaction.completed.counter"] == 1
+    assert found["compaction.pendingCompactionInstantCount"] == 0
+    rides.services.clean()
+    assert metrics_of(rides)["clean.numFilesDeleted"] >= 1
+
+
+def test_archiving_and_rollback_are_reported(tmp_path: Path) -> None:
+    archiving = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    rides = table(tmp_path, options() | archiving)
+    for ts in range(6):
+        result = rides.upsert(rows(1, ts=ts))
+    assert metrics_of(rides)["archive.numInstantsArchived"] > 0
+    rides.recovery.rollback(result.instant)
+    assert metrics_of(rides)["rollback.numFilesDeleted"] == 1
+
+
+def test_calls_of_the_store_are_counted_by_purpose(tmp_path: Path) -> None:
+    rides = table(tmp_path, options())
+    rides.upsert(rows(1))
+    first = metrics_of(rides)
+    rides.upsert(rows(1, ts=2))
+    second = metrics_of(rides)
+
+    assert first["storage.data.write.requests"] == 2  # a base file, and the metadata of the partition
+    assert second["storage.data.write.requests"] == 3
+    written = sum(file.stat().st_size for file in folder_of(rides).rglob("*.parquet") if ".hoodie" not in str(file))
+    assert second["storage.data.write.bytes"] - written < 1000
+    assert second["storage.timeline.write.requests"] > first["storage.timeline.write.requests"]
+    assert not any(name.endswith("dollars") for name in second)
+
+
+def test_conflicts_are_counted_where_the_options_ask_for_it(tmp_path: Path) -> None:
+    rides = table(tmp_path, options(lock__enable="true"))
+    rides.upsert(rows(1))
+
+    with pytest.raises(WriteConflictError):
+        _write_while(rides, lambda: pyhudi.HudiTable.for_path(folder_of(rides)).upsert(rows(1, ts=9)))
+    found = metrics_of(rides)
+    assert (found["conflict_resolution.success.counter"], found["conflict_resolution.failure.counter"]) == (1, 1)
+
+
+def _write_while(rides: pyhudi.HudiTable, other: Callable[[], object]) -> None:
+    """Upsert, and call `other` when the write has looked its keys up."""
+    from pyhudi.write import staged
+
+    original = staged.mark_inflight
+
+    def beside(*given: Any) -> None:
+        original(*given)
+        staged.mark_inflight = original
+        other()
+
+    staged.mark_inflight = beside
+    try:
+        rides.upsert(rows(1, ts=5))
+    finally:
+        staged.mark_inflight = original
+
+
+def test_names_begin_with_the_prefix_of_the_options(tmp_path: Path) -> None:
+    rides = table(tmp_path, options(reporter__metricsname__prefix="city.taxis"))
+    rides.upsert(rows(1))
+    assert pyhudi.metrics()["city.taxis.commit.totalRecordsWritten"] == 1
+
+
+def test_prometheus_scrapes_the_values_of_a_table(tmp_path: Path) -> None:
+    port = free_port()
+    rides = table(tmp_path, options("PROMETHEUS", prometheus__port=port))
+    rides.upsert(rows(1, 2))
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        families = {one.name: one for one in text_string_to_metric_families(answer.read().decode())}
+
+    family = families[f"{name_of(rides)}_commit_totalRecordsWritten"]
+    assert family.type == "gauge"
+    assert [sample.value for sample in family.samples] == [2.0]
+
+
+def test_port_that_another_process_has_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        assert serve_prometheus(Recorder(), port=taken.getsockname()[1]) is None
+    assert "could not be opened" in caplog.text
+
+
+@contextmanager
+def gateway() -> Iterator[tuple[int, list[tuple[str, str, str]]]]:
+    """A push gateway that keeps what it gets: method, path, body."""
+    got: list[tuple[str, str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            got.append((self.command, self.path, body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1], got
+        server.shutdown()
+
+
+def test_push_gateway_gets_the_values_of_its_job(tmp_path: Path) -> None:
+    with gateway() as (port, got):
+        given = {"port": port, "report.period.seconds": 1, "job.name": "nightly/1", "random.job.name.suffix": "false"}
+        labels = {"report.labels": 'team:a"b,env:test', "delete.on.shutdown": "false"}
+        hudi_options = {f"hoodie.metrics.pushgateway.{key}": str(value) for key, value in (given | labels).items()}
+        rides = table(tmp_path, options("PROMETHEUS_PUSHGATEWAY") | hudi_options)
+        rides.upsert(rows(1, 2))
+        name = f"{name_of(rides)}_commit_totalRecordsWritten"
+        wait_until(lambda: any(name in body for _, _, body in got))
+    method, path, body = got[-1]
+    assert (method, path) == ("PUT", "/metrics/job/nightly%2F1")
+    assert f'{name}{{team="a\\"b",env="test"}} 2\n' in body
+
+
+def test_graphite_gets_a_line_per_value(tmp_path: Path) -> None:
+    got: list[bytes] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            got.append(self.rfile.read())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        graphite = {"port": server.server_address[1], "report.period.seconds": 1, "metric.prefix": "eu"}
+        hudi_options = {f"hoodie.metrics.graphite.{key}": str(value) for key, value in graphite.items()}
+        rides = table(tmp_path, options("GRAPHITE") | hudi_options)
+        rides.upsert(rows(1, 2, 3))
+        line = f"eu.{name_of(rides)}.commit.totalRecordsWritten 3 ".encode()
+        wait_until(lambda: any(line in one for one in got))
+        server.shutdown()
+
+
+@pytest.mark.parametrize("reporter", ["PROMETHEUS_PUSHGATEWAY", "GRAPHITE"])
+def test_server_that_is_down_is_one_warning_and_no_failure(
+    tmp_path: Path, reporter: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    family = "pushgateway" if reporter.startswith("PROM") else "graphite"
+    more = {f"hoodie.metrics.{family}.port": str(free_port()), f"hoodie.metrics.{family}.report.period.seconds": "1"}
+    rides = table(tmp_path, options(reporter) | more)
+    with caplog.at_level(logging.WARNING, "pyhudi"):
+        rides.upsert(rows(1))
+        wait_until(lambda: "could not be reported" in caplog.text)
+        rides.upsert(rows(2))
+        time.sleep(1.5)
+    assert caplog.text.count("could not be reported") == 1
+    assert rides.refresh().scan().count() == 2
+
+
+def test_server_that_never_answers_delays_no_commit(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        more = {
+            "hoodie.metrics.pushgateway.port": str(port),
+            "hoodie.metrics.pushgateway.report.period.seconds": "1",
+            "hoodie.metrics.pushgateway.delete.on.shutdown": "false",
+        }
+        rides = table(tmp_path, options("PROMETHEUS_PUSHGATEWAY") | more)
+        rides.upsert(rows(1))
+        time.sleep(1.2)  # a report hangs now, for 5 seconds
+        began = time.monotonic()
+        rides.upsert(rows(2))
+        assert time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("reporter", ["DATADOG", "JMX", "CLOUDWATCH", "M3"])
+def test_reporter_of_jvm_hudi_alone_is_refused_with_what_to_use(tmp_path: Path, reporter: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="use PROMETHEUS"):
+        table(tmp_path, options(reporter)).upsert(rows(1))
+
+
+def test_values_are_printed_and_logged_at_the_end_of_a_process(tmp_path: Path) -> None:
+    program = f"""
+import logging, pyarrow as pa, pyhudi
+logging.basicConfig(level=logging.INFO)
+for reporter in ("CONSOLE", "SLF4J"):
+    pyhudi.HudiTable.create(
+        "{tmp_path}/" + reporter, schema=pa.schema([("id", pa.int64())]), record_key="id",
+        hudi_options={{"hoodie.metrics.on": "true", "hoodie.metrics.reporter.type": reporter}},
+    ).insert(pa.table({{"id": [1]}}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "CONSOLE.commit.totalRecordsWritten = 1\n" in done.stdout
+    assert "INFO:pyhudi.metrics:SLF4J.commit.totalRecordsWritten=1\n" in done.stderr
+
+
+def test_table_without_metrics_is_written_without_threads_and_wrappers(tmp_path: Path) -> None:
+    before = {thread.name for thread in threading.enumerate()}
+    rides = pyhudi.HudiTable.create(tmp_path / "quiet", schema=SCHEMA, record_key="id")
+    rides.upsert(rows(1))
+    assert not any(name.startswith("quiet.") for name in pyhudi.metrics())
+    assert {thread.name for thread in threading.enumerate()} <= before
+
+
+def test_every_panel_of_the_dashboard_has_metrics_of_a_table(tmp_path: Path) -> None:
+    dashboard = json.loads((Path(__file__).parents[3] / "examples" / "grafana.json").read_text())
+    rides = table(tmp_path, options(lock__enable="true"))
+    rides.upsert(rows(1))
+    names = {prometheus_name(name) for name in pyhudi.metrics()}
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            (pattern,) = re.findall(r'__name__=~"([^"]*)"', target["expr"])
+            pattern = pattern.replace("${table}", name_of(rides))
+            assert any(re.fullmatch(pattern, name) for name in names), panel["title"]
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="there is no Prometheus on this machine")
+def test_real_prometheus_scrapes_a_table_that_is_written(tmp_path: Path) -> None:
+    port, own = free_port(), free_port()
+    rides = table(tmp_path, options("PROMETHEUS", prometheus__port=port))
+    rides.upsert(rows(1, 2))
+    config = tmp_path / "prometheus.yml"
+    config.write_text(
+        "global: {scrape_interval: 1s}\nscrape_configs:\n"
+        f"  - {{job_name: pyhudi, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}\n"
+    )
+    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}"]
+    server = subprocess.Popen(
+        [*command, f"--web.listen-address=127.0.0.1:{own}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def value() -> str | None:
+        url = f"http://127.0.0.1:{own}/api/v1/query?query={name_of(rides)}_commit_totalRecordsWritten"
+        try:
+            with urllib.request.urlopen(url) as answer:
+                found = json.load(answer)["data"]["result"]
+        except OSError:
+            return None
+        return found[0]["value"][1] if found else None
+
+    try:
+        wait_until(lambda: value() == "2", seconds=60)
+        rides.upsert(rows(1, 2, 3, ts=2))
+        wait_until(lambda: value() == "3", seconds=60)
+    finally:
+        server.terminate()
+        server.wait()
