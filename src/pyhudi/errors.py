@@ -204,6 +204,13 @@ class CorruptDataError(HudiError):
     """Stored bytes do not parse: they are truncated, empty or damaged. The call skipped and guessed nothing."""
 
 
+class ValidationError(HudiError):
+    """A pre-commit validator refused a write (`hoodie.precommit.validators`). Nothing of it is visible.
+
+    The context has the `validator` and its `reason`.
+    """
+
+
 class SourceError(HudiError):
     """The source of the streamer does not answer, or has something that cannot be read. Nothing was written.
 

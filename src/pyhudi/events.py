@@ -6,7 +6,7 @@ the engine knows them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyhudi.format.metadata.commit import CommitMetadata
@@ -80,3 +80,13 @@ Observe = Callable[[Event], None]
 
 def ignore(_: Event) -> None:
     """Observe nothing."""
+
+
+def all_of(observers: Sequence[Observe]) -> Observe:
+    """One observer in the place of several."""
+
+    def observe(event: Event) -> None:
+        for each in observers:
+            each(event)
+
+    return observers[0] if len(observers) == 1 else observe

@@ -60,9 +60,9 @@ def _refused(keys: str, reason: str, sides: frozenset[Side], harmless: tuple[str
 
 REFUSED: tuple[Refused, ...] = (
     _refused(
-        "precommit.validators prewrite.validators",
-        "this release runs no validators, so the write would commit what they should prevent: check the rows before"
-        " the write, and leave the option out",
+        "prewrite.validators",
+        "nothing validates rows before they are written, so the write would commit what they should prevent: name the"
+        " validators in hoodie.precommit.validators, which refuse before the commit",
         WRITES,
     ),
     _refused(

@@ -18,6 +18,7 @@ from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions
+from pyhudi.config.options_hooks import CallbackOptions, ValidatorOptions
 from pyhudi.config.options_locks import LockOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions
@@ -93,6 +94,8 @@ SECTIONS = (
     Section("Markers and early conflict detection", MarkerOptions),
     Section("The table lock", LockOptions),
     Section("Metrics", MetricsOptions),
+    Section("Commit callbacks", CallbackOptions),
+    Section("Validators before a commit", ValidatorOptions),
     Section("Reads", ReadOptions),
     Section("Streams from tables", StreamSourceOptions),
     Section("Streams into tables", StreamSinkOptions),

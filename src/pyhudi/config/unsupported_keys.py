@@ -146,8 +146,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "metrics metrics. metricscompaction.log.blocks.on",
     ),
     _area(
-        "callbacks",
-        "not built yet: no callback is called after a commit or before a write",
+        "callbacks of JVM Hudi's clients",
+        "there is no client to begin; hoodie.write.commit.callback.on tells of commits",
         "write.commit.callback. client.init.callback.classes",
     ),
     _area(
@@ -157,8 +157,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         quiet=frozenset({"false", "true"}),
     ),
     _area(
-        "details of validators",
-        "they configure validators, and hoodie.precommit.validators, which names them, is refused",
+        "validators of offsets",
+        "the streamer commits checkpoints with the rows that it has read up to there",
         "precommit.validators.",
     ),
     _area(

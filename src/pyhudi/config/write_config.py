@@ -14,6 +14,7 @@ from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions, bucket_problems
 from pyhudi.config.options_cleaning import CleaningOptions, cleaning_of
 from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
+from pyhudi.config.options_hooks import CallbackOptions, ValidatorOptions, hook_problems
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
@@ -72,6 +73,8 @@ class WriteConfig:
     markers: MarkerOptions = field(default_factory=MarkerOptions)
     locks: LockOptions = field(default_factory=LockOptions)
     metrics: MetricsOptions = field(default_factory=MetricsOptions)
+    callbacks: CallbackOptions = field(default_factory=CallbackOptions)
+    validators: ValidatorOptions = field(default_factory=ValidatorOptions)
     extra_metadata: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of any option, credentials too
     overwritten: PartitionPattern | None = None  # of SQL's PARTITION clause: an overwrite replaces these, too
 
@@ -112,6 +115,8 @@ class WriteConfig:
             markers=read_group(MarkerOptions, given),
             locks=read_group(LockOptions, given),
             metrics=read_group(MetricsOptions, given),
+            callbacks=read_group(CallbackOptions, given),
+            validators=read_group(ValidatorOptions, given),
             extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
         )
         check_combination(config)
@@ -263,6 +268,7 @@ def check_combination(config: WriteConfig) -> None:
         *clustering_problems(config.clustering),
         *marker_problems(config.markers),
         *lock_problems(config.locks),
+        *hook_problems(config.callbacks, config.validators),
     ]
     if config.index.index_type is IndexType.HBASE and config.index.store is None and config.index.index_class is None:
         problems.append(

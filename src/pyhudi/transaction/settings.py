@@ -10,7 +10,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
-from pyhudi.events import ignore
+from pyhudi.events import all_of, ignore
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import asked_indexes
 from pyhudi.storage.protocol import Storage
@@ -72,8 +72,15 @@ def equipped(environment: Environment, config: WriteConfig, table_name: str, bas
     """The environment with the lock provider that the options name, unless it has one already, and with observers."""
     if environment.locks is None:
         environment = replace(environment, locks=open_locks(config.locks, table_name=table_name))
-    if config.metrics.enabled and environment.observe is ignore:
+    if environment.observe is not ignore:
+        return environment
+    observers = []
+    if config.metrics.enabled:
         from pyhudi.telemetry.metrics import metrics_observer
 
-        environment = replace(environment, observe=metrics_observer(config.metrics, table_name, base_path))
-    return environment
+        observers.append(metrics_observer(config.metrics, table_name, base_path))
+    if config.callbacks.enabled:
+        from pyhudi.hooks.callbacks import callback_observer
+
+        observers.append(callback_observer(config.callbacks, table_name))
+    return replace(environment, observe=all_of(observers)) if observers else environment

@@ -26,6 +26,7 @@ from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.transaction import Transaction, begin, commit
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of
+from pyhudi.write.validators import validate
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def committed(
 ) -> WriteResult:
     """Commit the files that were written, and return the result of the write. `learned`: see `Change.learned`.
 
-    `read`: see `commit`.
+    `read`: see `commit`. Raises what `commit` raises, and `ValidationError` where a validator refuses.
     """
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in stats:
@@ -78,6 +79,7 @@ def committed(
         },
         replaced_file_ids=replaced,
     )
+    validate(job, transaction, metadata)
     base_schema = job.former_schema.avro if job.former_schema else None
     with published(
         job.config.index,

@@ -55,7 +55,6 @@ def test_refused_key_is_one_of_hudi_or_of_an_older_release() -> None:
 ROOMS_OF_WHAT_IS_NOT_BUILT = {
     "the table service manager": "service_manager",
     "catalog sync": "sync",
-    "callbacks": "callbacks",
     "error tables": "error_table",
     "the lock of the Hive metastore": "transaction/locks/hive_metastore",
 }
@@ -74,12 +73,11 @@ def test_what_is_said_to_be_not_built_has_no_room() -> None:
 def test_what_options_wait_for_is_on_the_page_of_limitations() -> None:
     page = (Path(__file__).parents[3] / "docs" / "limitations.md").read_text(encoding="utf-8")
     missing = page.partition("## Not there yet")[2].partition("\n## ")[0]
-    words = ("service manager", "catalogs", "callbacks", "error tables", "Hive metastore")
+    words = ("service manager", "catalogs", "error tables", "Hive metastore")
     assert [word for word in words if word not in missing] == []
 
 
 WRITES = {
-    "hoodie.precommit.validators": "org.apache.hudi.client.validator.SqlQueryEqualityPreCommitValidator",
     "hoodie.prewrite.validators": "com.example.Validator",
     "hoodie.merge.data.validation.enabled": "true",
     "hoodie.write.schema": '{"type":"record"}',

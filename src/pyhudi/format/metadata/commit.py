@@ -184,6 +184,11 @@ def encode_commit_metadata(metadata: CommitMetadata, version: TableVersion) -> b
     return encode_container(REPLACE_COMMIT_METADATA, {**_avro_values(metadata), "partitionToReplaceFileIds": replaced})
 
 
+def encode_stats(metadata: CommitMetadata) -> list[dict[str, Any]]:
+    """The statistics of all files of a write, each in the form of JVM Hudi's JSON."""
+    return [_json_stat_values(stat) for stats in metadata.stats_by_partition.values() for stat in stats]
+
+
 def decode_commit_metadata(data: bytes, *, path: str) -> CommitMetadata:
     """Decode the body of an instant file of any table version.
 
