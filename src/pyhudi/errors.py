@@ -22,6 +22,7 @@
     │  ├─ NotFoundError   AlreadyExistsError   PreconditionFailedError
     │  └─ PermissionDeniedError   OutOfSpaceError   UnavailableError
     ├─ CorruptDataError              stored bytes do not parse; the context has the path and, if known, the offset
+    ├─ ValidationError               a validator refused the write, of which nothing is visible
     ├─ SourceError                   the source of the streamer does not answer, or cannot be read
     │  └─ SourceDataLostError        what the streamer has to read next is not in the source any more
     ├─ JavaNotFoundError             Spark needs a Java runtime and there is none

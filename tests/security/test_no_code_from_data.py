@@ -52,6 +52,7 @@ ALLOWED = {
     ("spark/reads/log_columns.py", "pickle"): "the plan that this program's driver made",
     ("spark/reads/cdc.py", "pickle"): "the plan that this program's driver made",
     ("spark/reads/cdc.py", "cloudpickle"): "the same, before it crosses Spark's channel",
+    ("hooks/callbacks.py", "import_module"): "functions that the options of a call name",
     ("spark/java.py", "subprocess"): "asks the user's Java for its version",
     ("doctor/machine.py", "subprocess"): "asks the machine's Java for its version",
     ("__init__.py", "import_module"): "the names of this package",

@@ -85,7 +85,7 @@ class CallbackOptions:
     """Who is told of each commit of a write, a compaction or a clustering."""
 
     enabled: bool = option(
-        "hoodie.write.commit.callback.on", parse=boolean(), default=False, doc="Whether anybody is told of commits."
+        "hoodie.write.commit.callback.on", parse=boolean(), default=False, doc="Whether commits are told to others."
     )
     callback: str = option(
         "hoodie.write.commit.callback.class",

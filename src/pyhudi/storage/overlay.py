@@ -1,4 +1,4 @@
-"""A store as it will be with some more small files: a commit is read through it before anybody else can see it."""
+"""A store as it will be with some more small files: a commit is read through it before readers can see it."""
 
 from __future__ import annotations
 

@@ -146,7 +146,6 @@ QUIET = {
     "hoodie.write.record.positions": "false",
     "hoodie.avro.schema.validate": "true",
     "hoodie.datasource.write.row.writer.enable": "false",
-    "hoodie.precommit.validators": "",
     "hoodie.write.merge.handle.class": "org.apache.hudi.io.HoodieMergeHandle",
     "hoodie.datasource.read.incr.skip_compact": "true",
 }
