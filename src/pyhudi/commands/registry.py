@@ -27,6 +27,7 @@ GROUPS: Final[dict[str, dict[str, Listed]]] = {
         "timeline": Listed("its instants, of writes and services", "look"),
         "files": Listed("its file slices and their sizes", "look"),
         "partitions": Listed("its partitions and their sizes", "look"),
+        "inspect": Listed("all of that as a page in a browser, or in a file", "inspect"),
         "stats": Listed("small files, logs, skew, and what its writes cost", "look"),
     },
     "look at its rows": {

@@ -1,0 +1,1 @@
+"""The inspector: a page that shows a table, its timeline, files, writes and services."""
