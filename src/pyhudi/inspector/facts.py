@@ -1,4 +1,4 @@
-"""What the inspector shows of a table: read once, and made small before it is drawn.
+"""Facts of a table that the inspector shows: read once, and made small before they are drawn.
 
 Nothing here grows with the number of commits or files but a few numbers for each; what is drawn is bounded.
 """

@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._answer(HTTPStatus.OK, self.server.page_of(where), kind="text/html")
         except HudiError as error:
-            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"the table cannot be looked at: {error}")
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"the table cannot be shown: {error}")
 
     def _has_cookie(self) -> bool:
         try:
