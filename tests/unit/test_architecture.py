@@ -40,7 +40,6 @@ EFFECTS_ALLOWED = {
     "transaction/locks/table_lock.py": "the table lock on local disk is a lock of the operating system",
     "io/log/records.py": "log records that outgrow memory go to a temporary file of the task, not of the table",
     "engine/spilled_rows.py": "rows that outgrow memory in a bulk insert are a temporary file of the task",
-    "io/spilled_rows.py": "rows that outgrow memory in a bulk insert are a temporary file of the task",
     "commands/inspect.py": "the page goes into a file that is no part of a table",
     "commands/output.py": "what a reader that closed its pipe would have got goes to the null device",
     "spark": "sessions, Java and worker processes are outside of any table",
