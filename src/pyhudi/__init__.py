@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyhudi.api.scan import Scan
     from pyhudi.api.services import Services
     from pyhudi.api.sizes import TableSizes
+    from pyhudi.api.watermark import Watermark
     from pyhudi.api.writes import save
     from pyhudi.config.option import OptionWarning
     from pyhudi.engine.progress import Progress
@@ -75,6 +76,7 @@ __all__ = [
     "TableDetail",
     "TableSizes",
     "VersionChanged",
+    "Watermark",
     "Where",
     "WriteResult",
     "__version__",
@@ -118,6 +120,7 @@ _HOMES = {
     "TableDetail": "pyhudi.api.inspect",
     "TableSizes": "pyhudi.api.sizes",
     "VersionChanged": "pyhudi.services.upgrade.change",
+    "Watermark": "pyhudi.api.watermark",
     "Where": "pyhudi.read.conditions",
     "WriteResult": "pyhudi.write.result",
     "check_machine": "pyhudi.api.doctor",

@@ -32,6 +32,7 @@ RETURNED = {
     "TableDetail",
     "TableSizes",
     "VersionChanged",
+    "Watermark",
     "WriteResult",
 }
 PUBLIC = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyhudi.api.changes import ChangesFormat
     from pyhudi.api.inspect import TableDetail
     from pyhudi.api.rows import RowsLike
+    from pyhudi.api.watermark import Watermark
     from pyhudi.engine.progress import OnProgress
     from pyhudi.merge.rules import Merger
     from pyhudi.read.conditions import Where
@@ -243,6 +245,24 @@ class HudiTable(RowVerbs, Nouns):
         """The columns without `_hoodie_*`; none where the table has no schema yet. Cost: one read."""
         schema = load_table_schema(self.handle.state)
         return schema.arrow if schema is not None else pa.schema([])
+
+    def watermark(self, *, sources: Sequence[str] = (), idle_after: timedelta | None = None) -> Watermark:
+        """Up to which event time the table is complete, as its writes with event times report.
+
+        These are writes with `hoodie.write.track.event.time.watermark`, and Kafka's sources of the streamer with it.
+
+        It is the smallest of the largest event times of all sources. So it holds if each source writes its events in
+        the order of their times, or no later than the `lateness` that `Watermark.covers` is given.
+
+        Args:
+            sources: sources that must have written: without them a source counts once it has.
+            idle_after: leave out sources that have written nothing for so long. Their later rows may come too late.
+
+        Cost: one read of the newest commit, and of those beside it; of all on the active timeline if none reports.
+        """
+        from pyhudi.api.watermark import watermark_of
+
+        return watermark_of(self.handle, sources, idle_after)
 
     def scan(
         self,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyhudi.api.arguments import count_of, texts_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.sizes import TableSizes, amplification_table, sizes_of
+from pyhudi.api.watermark import late_rows_of
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
@@ -159,6 +160,15 @@ class Inspect:
         '20261123060735652'
         """
         return next((metadata.extra[key] for _, metadata in self._writes() if key in metadata.extra), None)
+
+    def late_rows(self, partition: str, after: str) -> int:
+        """How many rows were written to a partition, inserted, updated or deleted, after a completed write.
+
+        That write is the one with which the partition was taken to be complete: `HudiTable.watermark().instant`.
+
+        Raises `InvalidRequestError` if the active timeline does not have the write. Cost: one read per later write.
+        """
+        return late_rows_of(self._handle, partition, after)
 
     def timeline(self) -> pa.Table:
         """The instants of the active timeline, of writes and of services, completed or not, by requested time.

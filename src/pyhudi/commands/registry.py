@@ -59,6 +59,7 @@ GROUPS: Final[dict[str, dict[str, Listed]]] = {
     "make and fill a table": {
         "bootstrap": Listed("make a folder of Parquet files a table", "bootstrap"),
         "streamer": Listed("read what is new in files or queues into a table", "streamer"),
+        "wait-for": Listed("wait until a partition is complete", "watermark"),
     },
     "this command": {
         "completion": Listed("print a script that completes commands in a shell", "completion"),

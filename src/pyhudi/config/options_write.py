@@ -144,6 +144,28 @@ class InputOptions:
         default=0,
         doc="The same for delete.",
     )
+    tracks_event_time: bool = option(
+        "hoodie.write.track.event.time.watermark",
+        parse=boolean(),
+        default=False,
+        doc="Whether commits keep the event times of their rows: of each file the smallest and largest one, as in JVM "
+        "Hudi, and how far each source has come, for `HudiTable.watermark`. Costs one read per commit.",
+    )
+    event_time_field: str | None = option(
+        "hoodie.payload.event.time.field",
+        parse=text("a column"),
+        default=None,
+        doc="The column with the event time: a timestamp, a date, or a whole number of ten digits (seconds) or "
+        "thirteen (milliseconds). The first ordering field, if it is not given.",
+    )
+    event_time_source: str = option(
+        "hoodie.write.event.time.source",
+        parse=text("a name"),
+        default="",
+        doc="The name of the source whose rows are written, where several write to one table: the watermark is that of "
+        "the slowest. Each must write its rows in the order of their event times, or as late as readers allow. JVM "
+        "Hudi does not know this option.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

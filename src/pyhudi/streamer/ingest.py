@@ -26,8 +26,10 @@ from pyhudi.streamer.result import IngestedBatch
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Pull, Rows, Source
 from pyhudi.streamer.transformers import transformed
+from pyhudi.streamer.watermarks import watermark_of_topic
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState, load_table, table_exists
+from pyhudi.table.watermarks import WATERMARK_KEY
 from pyhudi.write.create import create_for_rows, removed_on_failure
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import write
@@ -83,6 +85,9 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
             )
         return None
     reached = begin.checkpoint if pull is None else pull.reached
+    if config.input.tracks_event_time and settings.reads_kafka:
+        kept = watermark_of_topic(rows, reached, table, config, now=ingestion.environment.clock.now_ms())
+        config = replace(config, extra_metadata=(*config.extra_metadata, (WATERMARK_KEY, kept)))
     write_done = _written(ingestion, rows, table, config, begin, reached)
     return IngestedBatch(items=0 if pull is None else pull.items, checkpoint=reached.text, write=write_done)
 

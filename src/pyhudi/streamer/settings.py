@@ -60,6 +60,11 @@ class Settings:
     transforms: tuple[Transform, ...] = ()
     changes: ChangeData | None = None
 
+    @property
+    def reads_kafka(self) -> bool:
+        """Whether the source is a topic."""
+        return self.source_class.endswith("KafkaSource") or self.changes is not None
+
     def group(self, kind: type[T]) -> T:
         """Options of one kind."""
         return group_of(kind, self.options)

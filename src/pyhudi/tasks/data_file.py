@@ -48,6 +48,7 @@ from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import BaseFile
 from pyhudi.tasks.cdc import ChangeDataLog, ChangeDataSettings
+from pyhudi.tasks.event_times import EventTimes
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers
 
 
@@ -59,6 +60,7 @@ class WriteTarget:
     instants; None: of none. `heartbeat`: a file that exists while the write runs; None: it is not checked.
     `stays_by`: rows for records in other partitions stay there (`staying_rows`), whose paths are made by this.
     `change_data`: how the changes to replaced base files are logged; None: they are not.
+    `event_time`: the column of whose values stats keep the smallest and largest one; None: they do not.
     """
 
     storage: StorageSpec
@@ -71,6 +73,7 @@ class WriteTarget:
     heartbeat: str | None = None
     stays_by: KeyGenerator | None = None
     change_data: ChangeDataSettings | None = None
+    event_time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,7 @@ class DataFile:
         self._name = spec.name
         self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
+        self._event_times = EventTimes(target.event_time)
         self._schema = _as_written(with_meta_columns(target.schema))
         self._path = spec.path
         self._changes: ChangeDataLog | None = None
@@ -240,6 +244,7 @@ class DataFile:
     def update(self, rows: pa.RecordBatch, former: pa.RecordBatch | None = None) -> None:
         """Write new versions of records that are in the file group already. `former`: their rows in it."""
         self._updates += rows.num_rows
+        self._event_times.add(rows)
         if self._changes is not None and former is not None:
             self._changes.updated(former, rows)
         self._write_new(rows, keys_are_known=self._continues_keys)
@@ -247,6 +252,7 @@ class DataFile:
     def append(self, rows: pa.RecordBatch) -> None:
         """Write records that are new to the table."""
         self._inserts += rows.num_rows
+        self._event_times.add(rows)
         if self._changes is not None:
             self._changes.inserted(rows)
         self._write_new(rows, keys_are_known=False)
@@ -333,6 +339,8 @@ class DataFile:
             partition_path=self._partition_path,
             prev_base_file=None if self._former is None else self._former.file_name,
             cdc_stats=logged,
+            min_event_time=self._event_times.smallest,
+            max_event_time=self._event_times.largest,
             column_ranges=column_ranges(self._target, self._partition_path, str(self._name), written.ranges),
         )
 

@@ -29,6 +29,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.tasks.data_file import WriteTarget, check_write_is_running, column_ranges
+from pyhudi.tasks.event_times import EventTimes
 from pyhudi.transaction.markers.announcing import create_markers
 
 WRITE_TOKEN_NUMBERS = 2**31 - 1
@@ -151,6 +152,7 @@ class LogWriter:
         self._size = self._rows = self._inserts = self._deletes = 0
         self._stats: list[WriteStat] = []
         self._ranges = RangesOfRows(target.files.indexed_columns)
+        self._event_times = EventTimes(target.event_time)
 
     def __enter__(self) -> LogWriter:
         return self
@@ -181,6 +183,7 @@ class LogWriter:
         self._rows += rows.num_rows
         self._inserts += inserts
         self._ranges.add(rows)
+        self._event_times.add(rows)
 
     def write_deletes(self, record_keys: pa.Array, ordering: Sequence[pa.Array], *, counted: bool = True) -> None:
         """Write one delete block. Without `ordering` columns the deletes go by commit time.
@@ -270,8 +273,11 @@ class LogWriter:
                 base_file=to.base_file,
                 log_files=(*to.known_logs, *(stat.path.rpartition("/")[2] for stat in self._stats), self._name),
                 column_ranges=self._column_ranges(),
+                min_event_time=self._event_times.smallest,
+                max_event_time=self._event_times.largest,
             )
         )
         self._ranges = RangesOfRows(self._target.files.indexed_columns)
+        self._event_times = EventTimes(self._target.event_time)
         self._sink, self._size, self._rows, self._inserts, self._deletes = None, 0, 0, 0, 0
         self._version += 1

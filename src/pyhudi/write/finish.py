@@ -19,6 +19,7 @@ from pyhudi.index.key_value.hbase_publishing import published
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.schema import TableSchema, load_table_schema
+from pyhudi.table.watermarks import WATERMARK_KEY, advanced, largest_times, load_source_times, times_to_text
 from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.check import schema_conflict
 from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys, same_columns
@@ -73,6 +74,7 @@ def committed(
         operation=operation,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
         extra={
+            **_watermark(job, transaction, stats),
             **job.extra_metadata,
             **job.schema.extra_metadata(job.former_schema, transaction.instant_time),
             WRITER_KEY: own_version(),
@@ -101,6 +103,15 @@ def committed(
     _warn_of_full_filters(job.config, stats)
     seconds = job.environment.clock.monotonic() - job.started
     return result_of(metadata, transaction.instant_time, completion_time, seconds)
+
+
+def _watermark(job: WriteJob, transaction: Transaction, stats: Sequence[WriteStat]) -> dict[str, str]:
+    """How far the sources have come with this write, if commits are to keep it."""
+    if job.event_time is None or WATERMARK_KEY in job.extra_metadata:
+        return {}
+    _, former = load_source_times(transaction.base)
+    written = largest_times(stats, job.config.input.event_time_source)
+    return {WATERMARK_KEY: times_to_text(advanced(former, written, job.environment.clock.now_ms()))}
 
 
 def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> None:

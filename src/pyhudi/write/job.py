@@ -40,6 +40,7 @@ from pyhudi.table.indexed_columns import check_indexed_columns
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.tasks.data_file import WriteTarget
+from pyhudi.tasks.event_times import has_event_times
 from pyhudi.tasks.hash_keys import keyed_schema
 from pyhudi.tasks.settings import change_data_settings, merge_settings, write_target
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
@@ -128,10 +129,18 @@ class WriteJob:
         """Lock wait and heartbeat of the transaction."""
         return transaction_settings(self.config)
 
+    @property
+    def event_time(self) -> str | None:
+        """The column with the event time, if commits are to keep that."""
+        given = self.config.input
+        if not given.tracks_event_time:
+            return None
+        return given.event_time_field or next(iter(self.ordering_fields), None)
+
     def target(self, instant_time: str, markers: TaskMarkers) -> WriteTarget:
         """The settings of the writing tasks."""
         target = write_target(self.table, self.config, instant_time, self.schema, self.rules, markers)
-        target = replace(target, change_data=change_data_settings(self.table, self.schema))
+        target = replace(target, change_data=change_data_settings(self.table, self.schema), event_time=self.event_time)
         if self.buckets is not None:
             # A bucket is one file group, whatever its size.
             target = replace(target, files=replace(target.files, max_file_size=_UNLIMITED))
@@ -199,7 +208,7 @@ def prepare(
     if incoming is not None:
         check_merger(rules.with_base.merger, schema.arrow)
     batch_id = config.what.batch_id
-    return WriteJob(
+    job = WriteJob(
         table=table,
         config=config,
         engine=engine,
@@ -214,6 +223,22 @@ def prepare(
         started=environment.clock.monotonic(),
         buckets=buckets,
     )
+    _check_event_time(job)
+    return job
+
+
+def _check_event_time(job: WriteJob) -> None:
+    """Refuse to keep event times of a column that has none."""
+    if not job.config.input.tracks_event_time:
+        return
+    name, columns = job.event_time, job.schema.arrow
+    if name is None or name not in columns.names or not has_event_times(columns.field(name).type):
+        raise ConfigError(
+            "hoodie.write.track.event.time.watermark needs a column with the event time: a timestamp, a date, or a"
+            " whole number of seconds or milliseconds; name it in hoodie.payload.event.time.field",
+            column=name,
+            columns=columns.names,
+        )
 
 
 def _merging_of(config: WriteConfig, table: TableConfig) -> TableConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from tests.support.ingestions import ids_in, ingestion, run_until_idle
 from tests.support.kafka import Broker
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
+from pyhudi import Watermark
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
@@ -242,3 +244,33 @@ def test_avro_of_two_writer_schemas_is_read_by_the_ids_in_the_messages(broker: B
     with pytest.raises(SourceError, match="too short") as raised:
         ingest(ingestion(given, storage))
     assert raised.value.context == {"topic": topic, "partition": 0, "offset": 3}
+
+
+def test_watermark_of_a_topic_is_that_of_its_slowest_partition(broker: Broker):
+    topic, storage, minute = broker.new_topic(partitions=2), MemoryStorage(), 60_000
+    options = {
+        "hoodie.streamer.source.kafka.append.offsets": "true",
+        "hoodie.write.track.event.time.watermark": "true",
+        "hoodie.payload.event.time.field": "at",
+    }
+    given = settings(broker, topic, options)
+    begin = int(datetime(2026, 11, 22, 9, tzinfo=UTC).timestamp() * 1000)
+
+    def send(partition: int, *minutes: int) -> Watermark:
+        rows = [{"id": number, "at": begin + number * minute} for number in minutes]
+        broker.send(topic, rows, partition=partition)
+        run_until_idle(ingestion(given, storage))
+        return open_table(storage).watermark()
+
+    assert send(0, 30, 90).time is None  # the other partition may still have events of any time
+    assert not send(1, 59).covers("2026-11-22/09")
+    found = send(1, 61)
+    assert found.covers("2026-11-22/09")
+    assert found.sources == {
+        f"{topic}-0": datetime(2026, 11, 22, 10, 30, tzinfo=UTC),
+        f"{topic}-1": datetime(2026, 11, 22, 10, 1, tzinfo=UTC),
+    }
+    without = settings(broker, topic, {**options, "hoodie.streamer.source.kafka.append.offsets": "false"})
+    broker.send(topic, [{"id": 1, "at": begin}])
+    with pytest.raises(ConfigError, match=r"append\.offsets"):
+        ingest(ingestion(without, storage))

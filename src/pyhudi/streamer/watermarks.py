@@ -1,0 +1,47 @@
+"""The watermark of a topic, each of whose partitions is a source of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.errors import ConfigError
+from pyhudi.streamer.checkpoints import Checkpoint
+from pyhudi.streamer.sources.protocol import Rows
+from pyhudi.table.state import TableState
+from pyhudi.table.watermarks import advanced, load_source_times, times_to_text
+from pyhudi.tasks.event_times import milliseconds
+
+_PARTITION: Final = "_hoodie_kafka_source_partition"
+
+
+def watermark_of_topic(
+    rows: Rows, reached: Checkpoint, table: TableState | None, config: WriteConfig, *, now: int
+) -> str:
+    """What the commit of a batch says of event times. A partition without messages yet holds the watermark back.
+
+    Messages of a partition are in order, and those of two partitions are not, so each counts for itself. Raises
+    `ConfigError` for rows that do not say which partition they come from. Cost: a read of the newest commit.
+    """
+    if not isinstance(rows, pa.Table) or _PARTITION not in rows.column_names or rows[_PARTITION].null_count:
+        raise ConfigError(
+            "each partition of a topic has a watermark of its own: set"
+            " hoodie.streamer.source.kafka.append.offsets=true, and keep its column in transformers; change"
+            " data has no watermark yet",
+            column=_PARTITION,
+        )
+    topic, *places = (reached.text or "").split(",")
+    written: dict[str, int | None] = {_name(topic, place.partition(":")[0]): None for place in places}
+    column = config.input.event_time_field or next(iter(config.table.ordering_fields or ()), None)
+    if column in rows.column_names:
+        times = pa.table({"partition": rows[_PARTITION], "time": milliseconds(rows[column])})
+        largest = times.group_by("partition").aggregate([("time", "max")])
+        written |= {_name(topic, row["partition"]): row["time_max"] for row in largest.to_pylist()}
+    former = {} if table is None else load_source_times(table)[1]
+    return times_to_text(advanced(former, written, now))
+
+
+def _name(topic: str, partition: object) -> str:
+    return f"{topic}-{partition}"
