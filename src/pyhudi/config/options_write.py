@@ -18,7 +18,9 @@ from pyhudi.config.enums import (
 from pyhudi.config.option import option
 from pyhudi.config.parsers import (
     NOT_BUILT,
+    any_text,
     boolean,
+    column_names,
     fraction,
     integer,
     one_of,
@@ -160,7 +162,7 @@ class InputOptions:
     )
     event_time_source: str = option(
         "hoodie.write.event.time.source",
-        parse=text("a name"),
+        parse=any_text(),
         default="",
         doc="The name of the source whose rows are written, where several write to one table: the watermark is that of "
         "the slowest. Each must write its rows in the order of their event times, or as late as readers allow. JVM "
@@ -403,6 +405,21 @@ class ConcurrencyOptions:
         parse=integer(minimum=0),
         default=2,
         doc="The number of missed heartbeats after which a writer counts as dead.",
+    )
+    carried_keys: tuple[str, ...] = option(
+        "hoodie.write.rolling.metadata.keys",
+        parse=column_names(may_be_empty=True),
+        default=(),
+        doc="Keys of commit metadata that each commit of a write, a compaction or a clustering carries along from the "
+        "newest commits, if it says nothing in them itself. With `deltastreamer.checkpoint.key` among them a "
+        "checkpoint stays on the active timeline, where JVM Hudi looks for it. Cleans of pyhudi carry nothing. Costs "
+        "one read per commit.",
+    )
+    carried_from: int = option(
+        "hoodie.write.rolling.metadata.timeline.lookback.commits",
+        parse=integer(minimum=1, unit="commits"),
+        default=10,
+        doc="In how many of the newest commits these keys are looked for.",
     )
 
 

@@ -172,7 +172,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "streaming and the streamer",
         "the streamer refuses those of its own that it does not know, and other writes do not use these",
         """streamer. deltastreamer. datasource.write.streaming.
-        internal.spark.streaming.batch.id write.rolling.metadata.""",
+        internal.spark.streaming.batch.id""",
     ),
     _area(
         "change data capture",

@@ -11,6 +11,17 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from pyhudi.errors import InvalidRequestError
+from pyhudi.format.metadata.checkpoint_keys import (
+    BATCH_KEY,
+    CHECKPOINT_KEYS,
+    IGNORE_KEY,
+    KEY_V1,
+    KEY_V2,
+    RESET_KEY_V1,
+    RESET_KEY_V2,
+    SAYING_WHERE,
+    SOURCE_STATE_KEY,
+)
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_metadata
@@ -18,15 +29,6 @@ from pyhudi.table.commits import load_commit_summary
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
 
-KEY_V1: Final = "deltastreamer.checkpoint.key"
-RESET_KEY_V1: Final = "deltastreamer.checkpoint.reset_key"
-IGNORE_KEY: Final = "deltastreamer.checkpoint.ignore_key"
-KEY_V2: Final = "streamer.checkpoint.key.v2"
-RESET_KEY_V2: Final = "streamer.checkpoint.reset.key.v2"
-_SAYING_WHERE: Final = (KEY_V2, RESET_KEY_V2, KEY_V1, RESET_KEY_V1)
-SOURCE_STATE_KEY: Final = "pyhudi.streamer.source"
-"""The key of what a source of pyhudi remembers beside its checkpoint. JVM Hudi does not read it."""
-_KEPT: Final = frozenset({*_SAYING_WHERE, IGNORE_KEY, SOURCE_STATE_KEY})
 _FIRST: Final = "first"
 
 
@@ -57,6 +59,11 @@ class LastCommit:
         return Checkpoint(
             text=self.kept.get(self._key_of(KEY_V2, KEY_V1)) or None, state=self.kept.get(SOURCE_STATE_KEY)
         )
+
+    @property
+    def batch(self) -> str:
+        """What no other batch is called. Another write that carries the checkpoint along has the name of its batch."""
+        return self.kept.get(BATCH_KEY) or self.instant
 
     @property
     def reset_to(self) -> str | None:
@@ -92,7 +99,7 @@ def last_commit(table: TableState) -> LastCommit | None:
     newer, once per process; the archived timeline where no write of the active one has a checkpoint.
     """
     for instant, kept in _metadata(table):
-        if any(kept.get(key) for key in _SAYING_WHERE):
+        if any(kept.get(key) for key in SAYING_WHERE):
             return LastCommit(instant=instant.requested_time, kept=kept)
     return None
 
@@ -130,7 +137,7 @@ def _metadata(table: TableState) -> Iterator[tuple[Instant, Mapping[str, str]]]:
 
 
 def _kept_of(extra: Mapping[str, str]) -> Mapping[str, str]:
-    return {key: value for key, value in extra.items() if key in _KEPT}
+    return {key: value for key, value in extra.items() if key in CHECKPOINT_KEYS}
 
 
 def resumption(last: LastCommit | None, *, checkpoint: str | None, ignore_checkpoint: str | None) -> Resumption:
@@ -141,7 +148,7 @@ def resumption(last: LastCommit | None, *, checkpoint: str | None, ignore_checkp
     override = Checkpoint(text=checkpoint)
     if last is None:
         return Resumption(checkpoint=override, batch_id=_batch_id(None))
-    batch_id = _batch_id(last.instant)
+    batch_id = _batch_id(last.batch)
     if ignore_checkpoint is not None and ignore_checkpoint != last.ignored_for:
         return Resumption(checkpoint=override, batch_id=batch_id)
     if checkpoint is not None and checkpoint != last.reset_to:
@@ -154,14 +161,17 @@ def resumption(last: LastCommit | None, *, checkpoint: str | None, ignore_checkp
     return Resumption(checkpoint=last.checkpoint, batch_id=batch_id)
 
 
-def _batch_id(instant: str | None) -> str:
-    """The batch after a commit: of two streamers that go on from one commit, one writes it."""
-    return f"streamer/{_FIRST if instant is None else instant}"
+def _batch_id(batch: str | None) -> str:
+    """The batch after another: of two streamers that go on from one checkpoint, one writes it."""
+    return f"streamer/{_FIRST if batch is None else batch}"
 
 
-def metadata_of(reached: Checkpoint, *, checkpoint: str | None, ignore_checkpoint: str | None) -> dict[str, str]:
-    """What the commit of a batch keeps."""
+def metadata_of(
+    reached: Checkpoint, *, batch: str, checkpoint: str | None, ignore_checkpoint: str | None
+) -> dict[str, str]:
+    """What the commit of a batch keeps. `batch`: a name that no other batch has."""
     kept = {
+        BATCH_KEY: batch,
         KEY_V1: reached.text,
         RESET_KEY_V1: checkpoint,
         IGNORE_KEY: ignore_checkpoint,

@@ -136,7 +136,12 @@ def _written(
     options = _options(settings, table)
     skips = settings.group(StreamerOptions).skips_checkpoint
     if not skips:
-        kept = metadata_of(reached, checkpoint=settings.checkpoint, ignore_checkpoint=settings.ignore_checkpoint)
+        kept = metadata_of(
+            reached,
+            batch=ingestion.environment.ids.uuid(),
+            checkpoint=settings.checkpoint,
+            ignore_checkpoint=settings.ignore_checkpoint,
+        )
         config = _with_checkpoint(config, kept, begin.batch_id)
     created = table is None and create_for_rows(rows, storage, config, options, ingestion.engine)
     with removed_on_failure(storage, config, ingestion.environment, created=created):

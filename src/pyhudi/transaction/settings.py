@@ -31,7 +31,8 @@ class TransactionSettings:
     `passes_clusterings`: a write goes on beside a planned clustering of its file groups, and the clustering gives way.
     `rolls_back_clusterings`: a write rolls it back, unless it is running. `metadata_table`: True creates one where
     there is none, False drops it, None keeps what is there. `indexes`: the
-    partitions of it that are built where they are not there.
+    partitions of it that are built where they are not there. `carried_keys`: the keys of commit metadata that a commit
+    carries along from the newest of `carried_from` commits.
     """
 
     lock_wait_ms: int = 60_000
@@ -41,6 +42,8 @@ class TransactionSettings:
     rolls_back_clusterings: bool = False
     metadata_table: bool | None = None
     indexes: tuple[MetadataPartition, ...] = ()
+    carried_keys: tuple[str, ...] = ()
+    carried_from: int = 10
 
 
 def transaction_settings(config: WriteConfig) -> TransactionSettings:
@@ -56,6 +59,8 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
         rolls_back_clusterings=config.clustering.update_strategy is UpdateStrategy.ALLOW,
         metadata_table=config.metadata_table.enabled,
         indexes=asked_indexes(config.metadata_table, config.record_index),
+        carried_keys=concurrency.carried_keys,
+        carried_from=concurrency.carried_from,
     )
 
 

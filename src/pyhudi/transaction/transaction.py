@@ -43,6 +43,7 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline, position_of
 from pyhudi.table.written_files import remember_written_files
 from pyhudi.telemetry.tracing import span
+from pyhudi.transaction.carried_metadata import with_carried
 from pyhudi.transaction.conflicts.check import (
     check_clusterings,
     check_conflicts,
@@ -250,6 +251,7 @@ def commit(
             check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
         metadata = _with_columns_of_now(transaction, metadata, now)
+        metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine))
     _tidy_up_after_commit(transaction, metadata)
     _observe_completed(transaction, metadata)
@@ -332,6 +334,7 @@ def commit_compaction(
     ):
         now = _checked_run(transaction, Own.COMPACTION, run)
         metadata = _with_schema_of_now(transaction, metadata, now)
+        metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
     _observe_completed(transaction, metadata)
@@ -371,6 +374,7 @@ def commit_clustering(
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
         metadata = _with_schema_of_now(transaction, metadata, now)
+        metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
     _observe_completed(transaction, metadata)
@@ -411,6 +415,13 @@ def _with_columns_of_now(transaction: Transaction, metadata: CommitMetadata, now
     if began is not None and mine != began.extra_metadata(began, "").get(INTERNAL_SCHEMA_KEY):
         return metadata
     return replace(metadata, extra={**metadata.extra, **newest.extra_metadata(newest, "")})
+
+
+def _with_carried(transaction: Transaction, metadata: CommitMetadata, now: TableState) -> CommitMetadata:
+    settings = transaction.settings
+    if not settings.carried_keys:
+        return metadata
+    return with_carried(metadata, now, settings.carried_keys, commits=settings.carried_from)
 
 
 def _pending_times(table: TableState) -> set[str]:

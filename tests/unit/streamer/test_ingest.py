@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,9 @@ from pyhudi.errors import (
 )
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.streamer.checkpoints import KEY_V1, KEY_V2, RESET_KEY_V1, last_commit
+from pyhudi.streamer.checkpoints import KEY_V1, KEY_V2, RESET_KEY_V1, Checkpoint, last_commit
 from pyhudi.streamer.ingest import checkpoint_of, ingest
+from pyhudi.streamer.sources.protocol import Pull, Source
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
@@ -254,3 +257,34 @@ def test_commit_without_change_is_made_when_asked_for(landing: Landing):
     assert batch is not None
     assert batch.checkpoint == str(FIRST)
     assert ids_in(storage) == [1]
+
+
+@dataclass(frozen=True)
+class Overtaken:
+    """A source after whose answer something else happens."""
+
+    source: Source
+    then: Callable[[], object]
+
+    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
+        answer = self.source.pull(after, limit=limit)
+        self.then()
+        return answer
+
+
+def test_batch_is_written_once_also_where_another_write_carries_the_checkpoint_along(landing: Landing):
+    storage = MemoryStorage()
+    landing.put("a", [1], ms=FIRST)
+    given = ingestion(settings(landing), storage)
+    run_until_idle(given)
+    landing.put("b", [2], ms=FIRST + 1)
+
+    def carry_and_ingest() -> None:
+        table = open_table(storage)
+        keys = {"hoodie.write.rolling.metadata.keys": KEY_V1}
+        table.insert(table.schema.empty_table(), hudi_options=keys)
+        run_until_idle(given)
+
+    with suppress(WriteConflictError):  # or the commit of the other is taken for ours, which says the same
+        ingest(replace(given, source=Overtaken(given.source, carry_and_ingest)))
+    assert ids_in(storage) == [1, 2]
