@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -57,3 +58,67 @@ def test_streamer_goes_on_after_commits_of_jvm_hudi_and_keeps_its_checkpoint_amo
     expected = [2, 3, 100]
     assert sorted(pyhudi.HudiTable.for_path(path).scan(["id"]).to_arrow()["id"].to_pylist()) == expected
     assert sorted(oracle.read(path)["id"].to_pylist()) == expected
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_jvm_hudi_finds_the_checkpoint_after_commits_that_were_archived(
+    oracle_of: OracleOf, tmp_path: Path, version: int, table_type: str
+):
+    path, landing = tmp_path / "t", Landing(tmp_path / "landing")
+    landing.put("f", [1], ms=FIRST_MS)
+    conf = {
+        "hoodie.streamer.source.dfs.root": str(landing.folder),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.write.table.version": str(version),
+    }
+    pyhudi.streamer.run(path, table_type=table_type, hoodie_conf=conf)
+    table = pyhudi.HudiTable.for_path(path)
+    first = table.inspect.last_write().instant
+    options = {
+        "hoodie.write.rolling.metadata.keys": V1,
+        "hoodie.keep.min.commits": "4",
+        "hoodie.keep.max.commits": "5",
+        "hoodie.clean.commits.retained": "2",
+    }
+    for number in range(12):
+        table.upsert(pa.table({"id": pa.array([100 + number]), "note": ["x"]}), hudi_options=options)
+    active = table.refresh().inspect.timeline()["instant"].to_pylist()
+    assert first not in active
+    assert oracle_of(RELEASE_OF_TABLE_VERSION[version]).newest_commit(path)["checkpoint"] == str(FIRST_MS)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_event_times_in_commits_are_read_by_jvm_hudi_and_those_of_jvm_hudi_by_us(
+    oracle_of: OracleOf, tmp_path: Path, table_type: str
+):
+    oracle, path = oracle_of("1.2.0"), tmp_path / "t"
+    of_avro = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.partitionpath.field": "",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.write.track.event.time.watermark": "true",
+        "hoodie.payload.event.time.field": "ts",
+        "hoodie.metadata.enable": "false",
+        # JVM Hudi keeps event times of Avro's records only.
+        "hoodie.write.record.merge.custom.implementation.classes": of_avro,
+        "hoodie.datasource.write.record.merger.impls": of_avro,
+    }
+    kept = {"hoodie.datasource.write.commitmeta.key.prefix": "deltastreamer.", V1: "1"}
+    times = pa.array([FIRST_MS + 7, FIRST_MS + 3], pa.int64())
+    oracle.write(path, pa.table({"id": pa.array([1, 2]), "ts": times}), {**options, **kept})
+    jvm = oracle.newest_commit(path)
+    assert (jvm["smallest"], jvm["largest"]) == (FIRST_MS + 3, FIRST_MS + 7)
+    table = pyhudi.HudiTable.for_path(path)
+    assert table.watermark().time == datetime.fromtimestamp((FIRST_MS + 7) / 1000, UTC)
+    tracked = {name: text for name, text in options.items() if "event.time" in name}
+    rows = pa.table({"id": pa.array([3, 4]), "ts": pa.array([FIRST_MS + 20, FIRST_MS + 9], pa.int64())})
+    table.upsert(rows, hudi_options={**tracked, **kept})
+    ours = oracle.newest_commit(path)
+    assert (ours["smallest"], ours["largest"]) == (FIRST_MS + 9, FIRST_MS + 20)
+    assert table.refresh().watermark().time == datetime.fromtimestamp((FIRST_MS + 20) / 1000, UTC)

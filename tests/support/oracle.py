@@ -103,6 +103,13 @@ class Oracle:
         to = {"path": str(path), "options": dict(options), "checkpoint": str(checkpoint), "mode": mode}
         return self._ask("stream", **given, **to)
 
+    def newest_commit(self, path: Path | str) -> dict[str, Any]:
+        """What JVM Hudi (1.0.1 or newer) reads in the newest commit on the active timeline.
+
+        `checkpoint`: by its `CheckpointUtils`; `smallest` and `largest`: the event times of its rows, in milliseconds.
+        """
+        return self._ask("commit", path=str(path))
+
     def stop(self) -> None:
         """End the process, if there is one. The next request starts a new one."""
         if self._process is None:

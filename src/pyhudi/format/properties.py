@@ -28,6 +28,7 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _KEY: Final = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_MAYBE_ESCAPED: Final = re.compile(r"""[^A-Za-z0-9_./,"{}\[\]-]""")
 _WRITTEN: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 _SPECIAL_IN_KEY: Final = " :=#!"
 
@@ -123,11 +124,13 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _escape_key(key: str) -> str:
-    return "".join(f"\\{char}" if char in _SPECIAL_IN_KEY else _escape(char) for char in key)
+    return _MAYBE_ESCAPED.sub(
+        lambda char: f"\\{char.group()}" if char.group() in _SPECIAL_IN_KEY else _escape(char.group()), key
+    )
 
 
 def _escape_value(value: str) -> str:
-    escaped = "".join(map(_escape, value))
+    escaped = _MAYBE_ESCAPED.sub(lambda char: _escape(char.group()), value)
     return f"\\{escaped}" if value.startswith(" ") else escaped
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from pyhudi.engine.local import LocalEngine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
@@ -65,7 +67,7 @@ def run_many(
     continuous: bool = False,
     post_write_termination: Ends | None = None,
 ) -> tuple[TableResult, ...]:
-    """Run the streamers of many tables in one process, one round of each after the other.
+    """Run the streamers of many tables in one process, a round of each, as many at a time as there are cores.
 
     A table whose round fails is paused, and the others go on: with `continuous` it is tried again after its
     `retry_interval_seconds`, after twice that when it fails again, and so on up to ten minutes. So every table gets its
@@ -94,7 +96,7 @@ def run_many(
         )
     if post_write_termination is not None and not continuous:
         raise ConfigError("post_write_termination is for continuous=True: otherwise each table has one round")
-    return take_turns(turns, continuous=continuous, ends=post_write_termination)
+    return take_turns(turns, continuous=continuous, ends=post_write_termination, threads=LocalEngine().parallelism)
 
 
 def turn_of(config: StreamerConfig, environment: Environment = SYSTEM) -> Turn:
@@ -106,17 +108,27 @@ def turn_of(config: StreamerConfig, environment: Environment = SYSTEM) -> Turn:
     return Turn(new_ingestion(settings, open_source(settings), storage, environment), config)
 
 
-def take_turns(turns: Sequence[Turn], *, continuous: bool, ends: Ends | None) -> tuple[TableResult, ...]:
-    """Rounds of tables, as `run_many` describes them."""
-    for turn in turns:
-        _round(turn)
-    while continuous and not (ends is not None and ends([turn.as_result() for turn in turns])):
-        clock = turns[0].ingestion.environment.clock
-        clock.sleep(max(0.0, min(turn.next_at for turn in turns) - clock.monotonic()))
-        now = clock.monotonic()
-        for turn in sorted((turn for turn in turns if turn.next_at <= now), key=lambda turn: turn.next_at):
-            _round(turn)
+def take_turns(
+    turns: Sequence[Turn], *, continuous: bool, ends: Ends | None, threads: int = 1
+) -> tuple[TableResult, ...]:
+    """Rounds of tables, as `run_many` describes them, so many at a time."""
+    with ThreadPoolExecutor(threads, thread_name_prefix="pyhudi streamer") as pool:
+        try:
+            _rounds(pool, turns)
+            while continuous and not (ends is not None and ends([turn.as_result() for turn in turns])):
+                clock = turns[0].ingestion.environment.clock
+                clock.sleep(max(0.0, min(turn.next_at for turn in turns) - clock.monotonic()))
+                now = clock.monotonic()
+                _rounds(pool, sorted((turn for turn in turns if turn.next_at <= now), key=lambda turn: turn.next_at))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # an interruption waits for the rounds that run, not for all others
+            raise
     return tuple(turn.as_result() for turn in turns)
+
+
+def _rounds(pool: Executor, turns: Iterable[Turn]) -> None:
+    for _ in pool.map(_round, turns):
+        pass
 
 
 def _round(turn: Turn) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.support.ingestions import Landing
 from tests.support.tables import StepClock, environment
@@ -115,3 +117,17 @@ def test_wrong_arguments_are_refused_before_anything_begins(tmp_path: Path):
         with pytest.raises(ConfigError):
             run_many(tables, **more)  # type: ignore[arg-type]
     assert not (tmp_path / "tables").exists()
+
+
+def test_rounds_of_two_tables_run_side_by_side(tmp_path: Path):
+    both = threading.Barrier(2, timeout=60)
+
+    def meet(rows: pa.Table) -> pa.Table:
+        both.wait()
+        return rows
+
+    for name in "ab":
+        Landing(tmp_path / name).put("f", [1])
+    turns = [turn_of(table(tmp_path, name, transformer_class=meet)) for name in "ab"]
+    results = take_turns(turns, continuous=False, ends=None, threads=2)
+    assert [result.error for result in results] == [None, None]
