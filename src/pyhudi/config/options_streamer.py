@@ -79,6 +79,27 @@ class FolderOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HudiSourceOptions:
+    """The Hudi table that HoodieIncrSource reads."""
+
+    path: str | None = option(
+        "hoodie.streamer.source.hoodieincr.path",
+        aliases=_names("source.hoodieincr.path"),
+        parse=text("a folder: a path, or a URI of an object store"),
+        default=None,
+        doc="The streamer, with HoodieIncrSource: the folder of the table that is read.",
+    )
+    instants: int | None = option(
+        "hoodie.streamer.source.hoodieincr.num_instants",
+        aliases=_names("source.hoodieincr.num_instants"),
+        parse=integer(minimum=1, unit="writes"),
+        default=None,
+        doc="The streamer, with HoodieIncrSource: how many writes of that table a batch has at most; all, if it is not"
+        " given. The first batch has all rows of the table.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaProviderOptions:
     """Where the columns of the rows come from."""
 

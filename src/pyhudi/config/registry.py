@@ -31,6 +31,7 @@ from pyhudi.config.options_sql import SqlOptions
 from pyhudi.config.options_streamer import (
     ChangeDataOptions,
     FolderOptions,
+    HudiSourceOptions,
     KafkaOptions,
     SchemaProviderOptions,
     StreamerOptions,
@@ -102,6 +103,7 @@ SECTIONS = (
     Section("The streamer", StreamerOptions),
     Section("The streamer: files", FolderOptions),
     Section("The streamer: Kafka", KafkaOptions),
+    Section("The streamer: Hudi tables", HudiSourceOptions),
     Section("The streamer: change data", ChangeDataOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
     Section("The streamer: transformers", TransformerOptions),

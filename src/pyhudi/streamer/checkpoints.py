@@ -37,10 +37,12 @@ class Checkpoint:
     """A position of a source. `text`: as JVM Hudi writes it; None at the begin of the source.
 
     `state`: what the source remembers beside it, as text; None if another writer made the checkpoint.
+    `is_completion_time`: it is a completion time of a Hudi table, which JVM Hudi keeps under a key of its own.
     """
 
     text: str | None = None
     state: str | None = None
+    is_completion_time: bool = False
 
 
 BEGIN: Final = Checkpoint()
@@ -172,8 +174,8 @@ def metadata_of(
     """What the commit of a batch keeps. `batch`: a name that no other batch has."""
     kept = {
         BATCH_KEY: batch,
-        KEY_V1: reached.text,
-        RESET_KEY_V1: checkpoint,
+        KEY_V2 if reached.is_completion_time else KEY_V1: reached.text,
+        RESET_KEY_V2 if reached.is_completion_time else RESET_KEY_V1: checkpoint,
         IGNORE_KEY: ignore_checkpoint,
         SOURCE_STATE_KEY: reached.state,
     }

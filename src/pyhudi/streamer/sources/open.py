@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyhudi.config.options_streamer import ChangeDataOptions, FolderOptions, KafkaOptions, SchemaProviderOptions
+from pyhudi.config.options_streamer import (
+    ChangeDataOptions,
+    FolderOptions,
+    HudiSourceOptions,
+    KafkaOptions,
+    SchemaProviderOptions,
+)
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.storage.open import open_storage
+from pyhudi.storage.options import select_storage_options
 from pyhudi.streamer.change_data import SOURCES as CHANGES
 from pyhudi.streamer.sources.files import FileSource
+from pyhudi.streamer.sources.hudi_table import HudiTableSource
 from pyhudi.streamer.sources.protocol import Source
 
 if TYPE_CHECKING:
@@ -24,7 +32,8 @@ _FILES: Final = {
 }
 _TOPICS: Final = ("JsonKafkaSource", "AvroKafkaSource")
 _REGISTRY: Final = "schema.registry.url"
-KNOWN: Final = (*_FILES, *_TOPICS, *CHANGES)
+_HUDI: Final = "HoodieIncrSource"
+KNOWN: Final = (*_FILES, _HUDI, *_TOPICS, *CHANGES)
 
 
 def open_source(settings: Settings) -> Source:
@@ -37,6 +46,11 @@ def open_source(settings: Settings) -> Source:
         if settings.client:
             raise ConfigError("these are no options of a table or a store", given=sorted(settings.client))
         return FileSource(_FILES[name], open_storage(options.root, settings.options), options)
+    if name == _HUDI:
+        given = settings.group(HudiSourceOptions)
+        if given.path is None:
+            raise ConfigError(f"{name} needs hoodie.streamer.source.hoodieincr.path, the folder of the table")
+        return HudiTableSource(given.path, given, select_storage_options(settings.options))
     if name in _TOPICS or name in CHANGES:
         return _kafka_source(name, settings)
     raise UnsupportedFeatureError("this source is not built", source_class=settings.source_class, known=KNOWN)

@@ -1,0 +1,95 @@
+"""A Hudi table as a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.ingestions import ids_in, ingestion, run_until_idle
+from tests.support.tables import open_table
+
+import pyhudi
+from pyhudi.errors import ConfigError, SourceError
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.checkpoints import KEY_V1, KEY_V2, last_commit
+from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.ingest import Ingestion, ingest
+from pyhudi.streamer.settings import settings_of
+
+INSTANTS = {"hoodie.streamer.source.hoodieincr.num_instants": "1"}
+
+
+def source_table(folder: Path, *batches: list[int], version: int = 9) -> pyhudi.HudiTable:
+    """A table with a write for each batch of ids."""
+    options = {
+        "hoodie.table.name": "s",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.write.table.version": str(version),
+    }
+    for ids in batches:
+        rows = pa.table({"id": ids, "note": [f"n{number}" for number in ids]})
+        pyhudi.save(rows, folder / "source", hudi_options=options)
+    return pyhudi.HudiTable.for_path(folder / "source")
+
+
+def streamer(folder: Path, storage: Storage, options: dict[str, str] | None = None, **given: Any) -> Ingestion:
+    conf = {
+        "hoodie.streamer.source.hoodieincr.path": str(folder / "source"),
+        "hoodie.datasource.write.recordkey.field": "id",
+        **(options or {}),
+    }
+    config = StreamerConfig(
+        "memory://t/table", source_class="org.apache.x.HoodieIncrSource", hoodie_conf=conf, **{"op": "INSERT", **given}
+    )
+    return ingestion(settings_of(config), storage)
+
+
+@pytest.mark.parametrize(("version", "key"), [(6, KEY_V1), (8, KEY_V2), (9, KEY_V2)])
+def test_each_write_of_the_table_is_read_once(tmp_path: Path, version: int, key: str):
+    storage = MemoryStorage()
+    source_table(tmp_path, [1, 2], [3], version=version)
+    assert run_until_idle(streamer(tmp_path, storage)) == 1
+    table = source_table(tmp_path, [4, 5], [6], version=version)
+    assert run_until_idle(streamer(tmp_path, storage)) == 1
+    assert ids_in(storage) == [1, 2, 3, 4, 5, 6]
+    last = last_commit(open_table(storage).handle.state)
+    assert last is not None
+    assert last.kept[key] == table.inspect.position()
+
+
+def test_writes_are_read_so_many_at_a_time(tmp_path: Path):
+    storage = MemoryStorage()
+    source_table(tmp_path, [1])
+    run_until_idle(streamer(tmp_path, storage))
+    source_table(tmp_path, [2], [3], [4])
+    assert run_until_idle(streamer(tmp_path, storage, INSTANTS)) == 3
+    assert ids_in(storage) == [1, 2, 3, 4]
+
+
+def test_instant_of_jvm_hudi_is_gone_on_from(tmp_path: Path):
+    first = source_table(tmp_path, [1]).inspect.last_write()
+    assert first is not None
+    source_table(tmp_path, [2])
+    for text in (
+        f"resumeFromInstantRequestTime:{first.instant}",
+        f"resumeFromInstantCompletionTime:{first.completion_time}",
+        first.instant,
+        first.completion_time,
+    ):
+        storage = MemoryStorage()
+        given = streamer(tmp_path, storage, checkpoint=text)
+        assert run_until_idle(given) == 1
+        assert ids_in(storage) == [2], text
+
+
+def test_unknown_instant_and_missing_table_are_refused(tmp_path: Path):
+    with pytest.raises(SourceError, match="no Hudi table"):
+        ingest(streamer(tmp_path, MemoryStorage()))
+    source_table(tmp_path, [1])
+    with pytest.raises(ConfigError, match="no such completed write"):
+        ingest(streamer(tmp_path, MemoryStorage(), checkpoint="resumeFromInstantRequestTime:20010101000000000"))
+    with pytest.raises(ConfigError, match="hoodieincr"):
+        streamer(tmp_path, MemoryStorage(), {"hoodie.streamer.source.hoodieincr.path": ""})
