@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from pyhudi.commands.arguments import JSON, TABLE, argument, command, names_of, opened
 from pyhudi.commands.output import Output
+from pyhudi.environment import SYSTEM
 
 if TYPE_CHECKING:
     from pyhudi import HudiTable
@@ -49,12 +49,12 @@ def span(text: str) -> timedelta:
 def wait_for(chosen: argparse.Namespace, output: Output) -> int | None:
     """Wait until a partition is complete, by the event times that the writers of the table report."""
     table = opened(chosen)
-    ends = None if chosen.timeout is None else time.monotonic() + chosen.timeout.total_seconds()
+    ends = None if chosen.timeout is None else SYSTEM.clock.monotonic() + chosen.timeout.total_seconds()
     while not (shown := _shown(table, chosen))["complete"]:
-        left = math.inf if ends is None else ends - time.monotonic()
+        left = math.inf if ends is None else ends - SYSTEM.clock.monotonic()
         if left <= 0:
             break
-        time.sleep(min(max(chosen.poll.total_seconds(), _LEAST_SECONDS), left))
+        SYSTEM.clock.sleep(min(max(chosen.poll.total_seconds(), _LEAST_SECONDS), left))
         table = table.refresh()
     output.record(shown)
     return None if shown["complete"] else NOT_COMPLETE

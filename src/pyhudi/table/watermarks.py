@@ -1,4 +1,4 @@
-"""How far the rows of a table go in event time, by the source that they come from. Commits keep it.
+"""Watermarks: how far the rows of a table go in event time, by the source that they come from. Commits keep them.
 
 Each source is taken to write its events in the order of their time, or as late as readers allow. So all its events up
 to the largest event time that it has written are in the table. What holds for all sources is the smallest of these.
