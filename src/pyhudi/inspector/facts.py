@@ -16,6 +16,7 @@ from pyhudi.api.explanation import ScanExplanation
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.inspect import TableDetail
 from pyhudi.api.sizes import amplification_table
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import HudiError
 from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_instant_time
@@ -126,7 +127,7 @@ def _no_condition(text: str) -> Where:
 def collect(table: HudiTable, where: str = "", condition_of: Callable[[str], Where] = _no_condition) -> TableFacts:
     """Look at a table. `condition_of`: the condition that the text `where` stands for; it may raise.
 
-    Cost: three listings of each partition, and a read for each of the newest 200 writes.
+    Cost: two listings of each partition, and a read for each of the newest 200 writes.
     """
     state = table.handle.state
     zone = table_zone(state.config)
@@ -136,7 +137,7 @@ def collect(table: HudiTable, where: str = "", condition_of: Callable[[str], Whe
 
     read = _newest_writes(table)
     files = table.inspect.files()
-    limit = table.inspect.sizes().small_file_limit
+    limit = WriteConfig.from_options(table.handle.options).files.small_file_limit
     partitions = _partitions(files, limit)
     groups = _lives(read, ms)
     return TableFacts(
