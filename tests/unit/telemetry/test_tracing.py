@@ -43,7 +43,7 @@ def test_steps_of_an_upsert_are_inside_its_span(tmp_path: Path, exporter: InMemo
     assert found["upsert"] is None
     steps = [span.name for span in spans if found[span.name] == "upsert"]
     assert steps[:3] == ["recover", "stage rows", "begin"]
-    assert steps.index("write base files") < steps.index("commit") < steps.index("clean")
+    assert steps.index("write files") < steps.index("commit") < steps.index("clean")
     (upsert,) = (span for span in spans if span.name == "upsert")
     assert upsert.attributes == {"hudi.table": "rides"}
 
