@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,kafka,duckdb,telemetry
+EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,glue,kafka,duckdb,telemetry
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes docs site clean
@@ -24,7 +24,7 @@ demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upser
 
 test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
 	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
-	@$(PY) tools/kafka.py || echo "the tests on Kafka will be skipped"
+	@$(PY) tools/server_jars.py || echo "the tests on Kafka, or on Hive metastores, will be skipped"
 	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup --durations=15
 
 # An environment of its own for each set of versions, with PYTHON. The simulator, the examples and the pages do not

@@ -25,6 +25,7 @@
     ├─ ValidationError               a validator refused the write, of which nothing is visible
     ├─ SourceError                   the source of the streamer does not answer, or cannot be read
     │  └─ SourceDataLostError        what the streamer has to read next is not in the source any more
+    ├─ CatalogError                  a catalog refused a request, or does not answer
     ├─ JavaNotFoundError             Spark needs a Java runtime and there is none
     ├─ WorkerEnvironmentError        a Spark worker's Python lacks what pyhudi needs
     └─ InternalError                 an invariant of pyhudi did not hold: a bug in pyhudi
@@ -228,6 +229,13 @@ class SourceDataLostError(SourceError):
     """
 
     retry = Retry.NEVER
+
+
+class CatalogError(HudiError):
+    """A catalog (a Hive metastore, AWS Glue) refused a request, or does not answer. The table itself is untouched.
+
+    After a write: the write is committed and must not be run again; the next sync makes the catalog right.
+    """
 
 
 class JavaNotFoundError(HudiError):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.server_jars import server_jars
 
 START_SECONDS = 120
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -105,7 +106,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if importlib.util.find_spec("confluent_kafka") is None:
         pytest.skip("confluent-kafka is not installed")
     try:
-        jars = _kafka_tool().jars()
+        jars = server_jars("kafka")
     except RuntimeError as error:
         pytest.skip(f"no Kafka broker to test against: {error}")
     with running(jars, tmp_path_factory.mktemp("kafka")) as found:
@@ -148,16 +149,6 @@ file.delete.delay.ms=100
         finally:
             process.kill()  # its data are thrown away
             process.wait()
-
-
-def _kafka_tool() -> Any:
-    path = Path(__file__).resolve().parents[2] / "tools" / "kafka.py"
-    spec = importlib.util.spec_from_file_location("pyhudi_tools_kafka", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _free_port() -> int:

@@ -73,7 +73,7 @@ LINES_OF_THE_TABLE_CLASS = 460
 
 FILE_NAMES = {"hoodie.properties", "hoodie.properties.backup"}
 """Texts that look like a key and are none."""
-ONLY_CHECKED = {"translator", "incremental_format", "merge_type", "mode"}
+ONLY_CHECKED = {"translator", "incremental_format", "merge_type", "mode", "is_managed"}
 """Options whose legal values all mean the same: that the value is legal is all there is to honour."""
 
 

@@ -63,6 +63,8 @@ def test_user_can_choose_no_tool_of_this_repository() -> None:
         "dynamodb",
         "redis",
         "hbase",
+        "hive",
+        "glue",
         "duckdb",
         "kafka",
         "telemetry",

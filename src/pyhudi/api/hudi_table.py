@@ -108,6 +108,33 @@ class HudiTable(RowVerbs, Nouns):
         return cls(open_handle(path, hudi_options, merger, engine))
 
     @classmethod
+    def for_name(
+        cls,
+        name: str,
+        *,
+        catalog: str | None = None,
+        hudi_options: HudiOptions | None = None,
+        merger: Merger | None = None,
+        spark: SparkSession | None = None,
+    ) -> HudiTable:
+        """Open the table that a catalog knows by this name; `T_ro` of a merge-on-read table reads without logs.
+
+        Args:
+            name: `database.table`; without a database, that of the option `hoodie.datasource.hive_sync.database`.
+            catalog: `thrift://host:port` of a Hive metastore, or `glue`; None: as the options say.
+            hudi_options: as in `for_path`, and those of the catalog.
+            merger: as in `for_path`.
+            spark: as in `for_path`.
+
+        Raises `TableNotFoundError` if the catalog has no Hudi table of this name, `CatalogError` if it does not answer,
+        and what `for_path` raises. Cost: one request to the catalog, and that of `for_path`.
+        """
+        from pyhudi.api.catalog import place_of
+
+        path, options = place_of(name, catalog, hudi_options)
+        return cls.for_path(path, hudi_options=options, merger=merger, spark=spark)
+
+    @classmethod
     def create(
         cls,
         path: str | os.PathLike[str],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyhudi.api.alter import Alter
+    from pyhudi.api.catalog import Catalog
     from pyhudi.api.handle import TableHandle
     from pyhudi.api.indexes import Indexes
     from pyhudi.api.inspect import Inspect
@@ -68,3 +69,10 @@ class Nouns:
         from pyhudi.api.savepoints import Savepoints
 
         return Savepoints(self.handle)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The entries of the table in a Hive metastore or in AWS Glue, by which others find it."""
+        from pyhudi.api.catalog import Catalog
+
+        return Catalog(self.handle)

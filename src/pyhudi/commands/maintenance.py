@@ -106,3 +106,11 @@ def upgrade(chosen: argparse.Namespace, output: Output) -> None:
         output.result(table.alter.downgrade(chosen.to), none="")
     else:
         output.result(table.alter.upgrade(chosen.to), none="")
+
+
+@command(TABLE, DRY_RUN, JSON)
+def sync(chosen: argparse.Namespace, output: Output) -> int | None:
+    """Make the entries of the table in a Hive metastore, or in AWS Glue, right as of its newest write."""
+    table = opened(chosen)
+    output.rows(table.catalog.plan_sync() if chosen.dry_run else table.catalog.sync())
+    return None

@@ -48,6 +48,7 @@ GROUPS: Final[dict[str, dict[str, Listed]]] = {
         "expire": Listed("drop partitions that are too old", "maintenance"),
         "index": Listed("list, build and drop indexes", "maintenance"),
         "upgrade": Listed("take it to another table version", "maintenance"),
+        "sync": Listed("make a catalog right: columns, partitions, the newest write", "maintenance"),
     },
     "undo and mend": {
         "doctor": Listed("what is wrong with a table, its store or this machine", "doctor"),

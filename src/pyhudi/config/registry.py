@@ -16,6 +16,7 @@ from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions
+from pyhudi.config.options_catalogs import CatalogOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions
 from pyhudi.config.options_hooks import CallbackOptions, ValidatorOptions
@@ -107,6 +108,7 @@ SECTIONS = (
     Section("The streamer: change data", ChangeDataOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
     Section("The streamer: transformers", TransformerOptions),
+    Section("Catalogs", CatalogOptions),
     Section("SQL", SqlOptions),
 )
 

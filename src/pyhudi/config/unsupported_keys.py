@@ -134,8 +134,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         quiet=frozenset({"true", "false", "0"}),
     ),
     _area(
-        "catalog sync",
-        "not built yet: writes do not register tables, columns and partitions in a catalog",
+        "catalogs",
+        "tables are synced with Hive metastores and AWS Glue, by their own interfaces; these options are of other "
+        "catalogs, of Hive's server, or tune JVM Hudi's client",
         """datasource.hive_sync. datasource.meta.sync. datasource.meta_sync. meta.sync. meta_sync.
         datasource.partition_extractor_class gcp.bigquery.sync. glue. datahub. spark.polaris.catalog.class
         incremental.use.database""",

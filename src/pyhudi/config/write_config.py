@@ -12,6 +12,7 @@ from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_archiving import ArchivingOptions, archiving_of
 from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions, bucket_problems
+from pyhudi.config.options_catalogs import CatalogOptions
 from pyhudi.config.options_cleaning import CleaningOptions, cleaning_of
 from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
 from pyhudi.config.options_hooks import CallbackOptions, ValidatorOptions, hook_problems
@@ -75,6 +76,7 @@ class WriteConfig:
     metrics: MetricsOptions = field(default_factory=MetricsOptions)
     callbacks: CallbackOptions = field(default_factory=CallbackOptions)
     validators: ValidatorOptions = field(default_factory=ValidatorOptions)
+    catalog: CatalogOptions = field(default_factory=CatalogOptions)
     extra_metadata: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of any option, credentials too
     overwritten: PartitionPattern | None = None  # of SQL's PARTITION clause: an overwrite replaces these, too
 
@@ -117,6 +119,7 @@ class WriteConfig:
             metrics=read_group(MetricsOptions, given),
             callbacks=read_group(CallbackOptions, given),
             validators=read_group(ValidatorOptions, given),
+            catalog=read_group(CatalogOptions, given),
             extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
         )
         check_combination(config)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.catalogs.after_write import sync_after_write
 from pyhudi.config.enums import Arrangement, FailedWritesPolicy
 from pyhudi.config.table_config import check_against_table
 from pyhudi.config.write_config import WriteConfig
@@ -96,6 +97,37 @@ def write(
     mergers: Sequence[Merger] = (),
     overwrite: bool = False,
     known: Collection[str] = (),
+) -> WriteResult:
+    """Run one write operation on an existing table (`_written`), and then sync the catalog if the options ask for it.
+
+    Raises `CatalogError` behind the commit if the sync fails.
+    """
+    result = _written(
+        rows,
+        storage,
+        config=config,
+        options=options,
+        engine=engine,
+        environment=environment,
+        mergers=mergers,
+        overwrite=overwrite,
+        known=known,
+    )
+    sync_after_write(storage, config.catalog)
+    return result
+
+
+def _written(
+    rows: Any,
+    storage: Storage,
+    *,
+    config: WriteConfig,
+    options: Mapping[str, str],
+    engine: Engine,
+    environment: Environment,
+    mergers: Sequence[Merger],
+    overwrite: bool,
+    known: Collection[str],
 ) -> WriteResult:
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 

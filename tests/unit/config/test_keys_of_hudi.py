@@ -54,7 +54,6 @@ def test_refused_key_is_one_of_hudi_or_of_an_older_release() -> None:
 
 ROOMS_OF_WHAT_IS_NOT_BUILT = {
     "the table service manager": "service_manager",
-    "catalog sync": "sync",
     "error tables": "error_table",
     "the lock of the Hive metastore": "transaction/locks/hive_metastore",
 }
@@ -156,7 +155,7 @@ LOUD = {
     "hoodie.parquet.field_id.write.enabled": "true",
     "hoodie.write.lock.num_retries": "3",
     "hoodie.write.lock.zookeeper.port": "2181",
-    "hoodie.datasource.hive_sync.enable": "true",
+    "hoodie.datasource.hive_sync.jdbcurl": "jdbc:hive2://localhost:10000",
     "hoodie.metadata.max.init.parallelism": "7",
     "as.of.instants": "2026-01-01",
 }

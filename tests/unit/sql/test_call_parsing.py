@@ -105,5 +105,5 @@ def test_an_argument_that_does_not_fit_is_shown_in_the_statement() -> None:
 
 
 def test_a_procedure_that_is_not_run_is_refused_with_the_alternative() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="CREATE TABLE"):
-        _parsed("CALL hive_sync(table => 't')")
+    with pytest.raises(UnsupportedFeatureError, match="commits_compare"):
+        _parsed("CALL sync_validate('s', 't', 'mode', 'url', 'pass')")

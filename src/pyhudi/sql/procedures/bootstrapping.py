@@ -48,6 +48,8 @@ def _run_bootstrap(context: CallContext, given: Given) -> Rows:
     renames = {"payload_class": "hoodie.datasource.write.payload.class"}
     renames["key_generator_class"] = "hoodie.datasource.write.keygenerator.class"
     options = {**_file_options(context, given), **renamed(given, renames), **options_of(given)}
+    if given.flag("enable_hive_sync"):
+        options["hoodie.datasource.hive_sync.enable"] = "true"
     regex, regex_mode = (
         options.pop(name, default) for name, default in zip(_REGEX_OPTIONS, (".*", "METADATA_ONLY"), strict=True)
     )
@@ -71,7 +73,6 @@ def _check_bootstrap(given: Given) -> None:
         if given.text(name).lower() != value.lower():
             raise UnsupportedFeatureError(f"{name} can only be {value}", given=given.text(name))
     refused = {
-        "enable_hive_sync": "a Hive metastore is not synced: CREATE TABLE … USING hudi LOCATION makes the table known",
         "bootstrap_overwrite": "nothing is deleted before a bootstrap: remove the folder base_path, then call again",
     }
     for name, reason in refused.items():

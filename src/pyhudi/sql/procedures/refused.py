@@ -16,31 +16,6 @@ def _never(context: CallContext, given: Given) -> NoReturn:
 
 PROCEDURES = (
     Procedure(
-        name="hive_sync",
-        what="Not run: no Hive metastore is synced.",
-        parameters=(
-            TABLE,
-            *(
-                text(name, "")
-                for name in (
-                    "metastore_uri",
-                    "username",
-                    "password",
-                    "use_jdbc",
-                    "mode",
-                    "partition_fields",
-                    "partition_extractor_class",
-                    "strategy",
-                    "sync_incremental",
-                )
-            ),
-        ),
-        columns=columns("result string"),
-        run=_never,
-        refusal="no Hive metastore is synced; a session with a metastore sees the table by CREATE TABLE … USING hudi "
-        "LOCATION '…'",
-    ),
-    Procedure(
         name="sync_validate",
         what="Not run: it compares two tables through a Hive server.",
         parameters=(

@@ -9,6 +9,7 @@ from pyhudi.errors import ConfigError
 from pyhudi.sql.procedures import (
     audit,
     bootstrapping,
+    catalogs,
     cleaning,
     commits,
     copies,
@@ -39,6 +40,7 @@ _FAMILIES: Final = {
     "Logs": logs,
     "Metadata table": metadata_table,
     "Bootstrap and import": bootstrapping,
+    "Catalogs": catalogs,
     "Copies": copies,
     "Repairs": repairs,
     "Audit of locks": audit,

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
+from pyhudi.catalogs.after_write import sync_after_write
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
@@ -90,6 +91,7 @@ def run_bootstrap(
         )
         with _changes_named(plan):
             _run(job, plan, check_keys=check_keys)
+    sync_after_write(storage, config.catalog)
     return load_table(storage)
 
 

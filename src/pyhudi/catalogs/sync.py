@@ -1,0 +1,288 @@
+"""Making a catalog say what a table is: entries, columns, partitions, and last of all up to which write.
+
+Everything is taken from one loaded state of the table. The stamp is put when all that it speaks for is there, so a sync
+that dies, or loses its connection, leaves an older stamp or none, and the next one makes up for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pyhudi.catalogs.entries import (
+    COMPLETION_STAMP,
+    PATH,
+    TIME_STAMP,
+    location_of,
+    partition_fields_of,
+    wanted_entries,
+)
+from pyhudi.catalogs.partition_values import values_of_path
+from pyhudi.catalogs.protocol import Catalog, CatalogColumn, CatalogPartition, CatalogTable
+from pyhudi.config.options_catalogs import CatalogOptions
+from pyhudi.errors import CatalogError
+from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.state import TableState
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync changed of one entry. `listed_all`: whether all partitions were compared, not only written ones."""
+
+    database: str
+    table: str
+    created: bool
+    altered: bool
+    added: int
+    moved: int
+    dropped: int
+    listed_all: bool
+
+
+def sync_table(
+    table: TableState, catalog: Catalog, options: CatalogOptions, *, dry_run: bool = False
+) -> tuple[Synced, ...]:
+    """Make the entries of a table right as of the loaded state; with `dry_run` only say what that would change.
+
+    Raises:
+        CatalogError: the catalog refuses, or does not answer. The next sync goes on from there.
+        InvalidRequestError: the table has no columns yet.
+        ConfigError: the paths of partitions do not fit the partition columns.
+
+    Cost: of the first sync of an entry, or one after its stamp has left the timeline, a listing of the table and all
+    its partitions from the catalog; else a read per write since the stamp, a listing of each partition that these
+    wrote, and only these from the catalog. Three requests, and one per batch of partitions that changed.
+    """
+    entries = wanted_entries(table, options)
+    database = entries[0].database
+    if not catalog.has_database(database):
+        if not options.creates_database:
+            raise CatalogError("the catalog has no such database, and auto_create_database is off", database=database)
+        if not dry_run:
+            catalog.create_database(database)
+    states = _PartitionStates(table, options)
+    return tuple(_sync_entry(catalog, table, entry, states, options, dry_run=dry_run) for entry in entries)
+
+
+def _sync_entry(
+    catalog: Catalog,
+    table: TableState,
+    wanted: CatalogTable,
+    states: _PartitionStates,
+    options: CatalogOptions,
+    *,
+    dry_run: bool,
+) -> Synced:
+    present = catalog.find_table(wanted.database, wanted.name)
+    stamp = None if present is None else present.parameters.get(TIME_STAMP)
+    target = None if present is None else _altered(present, wanted, options)
+    altered = target is not None and target != present
+    if present is None and not dry_run:
+        catalog.create_table(wanted)
+    elif present is not None and target is not None and altered and not dry_run:
+        catalog.replace_table(target, columns_of_partitions=_needs_cascade(present, target))
+    changes = _Changes()
+    written = None
+    if wanted.partition_columns:
+        completed = None if present is None else present.parameters.get(COMPLETION_STAMP)
+        written = states.written_since(stamp, completed)
+        folders = states.folders(written)
+        changes = _changes([] if present is None else catalog.partitions(present, folders.asked), folders)
+        if changes.count and not dry_run:
+            _apply(catalog, _present(catalog, wanted), changes, options)
+    created = present is None
+    if not dry_run and (created or altered or changes.count or not options.only_on_changes):
+        _stamp(catalog, table, wanted)
+    return Synced(
+        database=wanted.database,
+        table=wanted.name,
+        created=created,
+        altered=altered,
+        added=len(changes.added),
+        moved=len(changes.moved),
+        dropped=len(changes.dropped),
+        listed_all=bool(wanted.partition_columns) and written is None,
+    )
+
+
+def _present(catalog: Catalog, wanted: CatalogTable) -> CatalogTable:
+    found = catalog.find_table(wanted.database, wanted.name)
+    if found is None:
+        raise CatalogError(
+            "the entry was dropped during the sync: sync again", table=f"{wanted.database}.{wanted.name}"
+        )
+    return found
+
+
+def _altered(present: CatalogTable, wanted: CatalogTable, options: CatalogOptions) -> CatalogTable:
+    """An entry with what it lacks, and all that others put there."""
+    if _names(present.partition_columns) != _names(wanted.partition_columns):
+        raise CatalogError(
+            "the entry has other partition columns than the table: drop it, which deletes no file, and sync again",
+            table=f"{wanted.database}.{wanted.name}",
+            entry=_names(present.partition_columns),
+            wanted=_names(wanted.partition_columns),
+        )
+    return replace(
+        present,
+        columns=wanted.columns if options.with_comments else _with_comments_of(present, wanted),
+        format=wanted.format,
+        serde_parameters={**present.serde_parameters, **wanted.serde_parameters},
+        parameters={**_without_old_parts(present.parameters, wanted.parameters), **wanted.parameters},
+    )
+
+
+def _needs_cascade(present: CatalogTable, target: CatalogTable) -> bool:
+    """Whether partitions need the columns of the table anew: Hive reads a partition by columns of its own."""
+    retyped = [(one.name, one.type) for one in target.columns] != [(one.name, one.type) for one in present.columns]
+    return retyped and bool(present.partition_columns)
+
+
+def _names(columns: Sequence[CatalogColumn]) -> tuple[str, ...]:
+    return tuple(column.name for column in columns)
+
+
+def _with_comments_of(present: CatalogTable, wanted: CatalogTable) -> tuple[CatalogColumn, ...]:
+    comments = {column.name: column.comment for column in present.columns}
+    return tuple(replace(column, comment=comments.get(column.name, "")) for column in wanted.columns)
+
+
+_SCHEMA_PART = re.compile(r"spark\.sql\.sources\.schema\.(part|partCol)\.\d+")
+
+
+def _without_old_parts(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The parameters without parts of a longer schema of Spark that was there before."""
+    return {name: value for name, value in present.items() if name in wanted or not _SCHEMA_PART.fullmatch(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    added: tuple[CatalogPartition, ...] = ()
+    moved: tuple[CatalogPartition, ...] = ()
+    dropped: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.added) + len(self.moved) + len(self.dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folders:
+    """Partitions of the table by their values: those with rows, and those that have none any more."""
+
+    filled: Mapping[tuple[str, ...], str]
+    emptied: frozenset[tuple[str, ...]]
+    are_all: bool
+
+    @property
+    def asked(self) -> list[tuple[str, ...]] | None:
+        """The partitions of the catalog that are compared with them; None: all."""
+        return None if self.are_all else [*self.filled, *sorted(self.emptied)]
+
+
+def _changes(present: Iterable[CatalogPartition], folders: _Folders) -> _Changes:
+    known = {one.values: one.location for one in present}
+    added = [CatalogPartition(values, place) for values, place in folders.filled.items() if values not in known]
+    moved = [
+        CatalogPartition(values, place)
+        for values, place in folders.filled.items()
+        if values in known and _path_of(known[values]) != _path_of(place)
+    ]
+    gone = known.keys() - folders.filled.keys()
+    return _Changes(tuple(added), tuple(moved), tuple(sorted(gone)))
+
+
+def _path_of(location: str) -> str:
+    """A location without scheme and host: catalogs and programs of Hadoop spell them in several ways."""
+    return "/" + re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "", location).strip("/")
+
+
+def _apply(catalog: Catalog, entry: CatalogTable, changes: _Changes, options: CatalogOptions) -> None:
+    size = min(options.batch, catalog.batch_max)
+    for added in _batches(changes.added, size):
+        catalog.add_partitions(entry, added)
+    for moved in _batches(changes.moved, size):
+        catalog.move_partitions(entry, moved)
+    for dropped in _batches(changes.dropped, size):
+        catalog.drop_partitions(entry, dropped)
+
+
+def _batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable) -> None:
+    """Say up to which write the entry is right. Cost: two requests; one if it says so already."""
+    writes = table.timeline.completed_writes
+    if not writes:
+        return
+    present = _present(catalog, wanted)
+    stamps = {TIME_STAMP: max(write.requested_time for write in writes)}
+    completed = [write.completion_time for write in writes if write.completion_time is not None]
+    if completed:
+        stamps[COMPLETION_STAMP] = max(completed)
+    serde = {**present.serde_parameters, **({PATH: wanted.location} if PATH in wanted.serde_parameters else {})}
+    location = present.location if _path_of(present.location) == _path_of(wanted.location) else wanted.location
+    target = replace(present, location=location, serde_parameters=serde, parameters={**present.parameters, **stamps})
+    if target != present:
+        catalog.replace_table(target, columns_of_partitions=False)
+
+
+class _PartitionStates:
+    """Which partitions of one loaded table have rows; listed once for all entries."""
+
+    def __init__(self, table: TableState, options: CatalogOptions) -> None:
+        self._table = table
+        self._options = options
+        self._fields = partition_fields_of(table, options)
+        self._folders: dict[frozenset[str] | None, _Folders] = {}
+
+    def written_since(self, stamp: str | None, completed: str | None) -> frozenset[str] | None:
+        """The paths of partitions that writes after the stamps changed; None if only a full comparison tells.
+
+        That is so without a stamp, and where its write is not on the timeline: it was archived, or undone. In
+        version 6, which has no completion times, all writes of the timeline count: one that began before the stamp may
+        have ended after it.
+        """
+        table = self._table
+        if stamp is None or not any(one.requested_time == stamp for one in table.timeline.completed_writes):
+            return None
+        paths: set[str] = set()
+        for write in table.timeline.completed_writes:
+            seen = completed is not None and write.completion_time is not None and write.completion_time <= completed
+            if seen and write.requested_time <= stamp:
+                continue
+            metadata = load_commit_metadata(table.storage, write, table.version)
+            paths |= metadata.stats_by_partition.keys() | (metadata.replaced_file_ids or {}).keys()
+        return frozenset(paths)
+
+    def folders(self, paths: frozenset[str] | None) -> _Folders:
+        """Those of these partitions that have rows, and those that have none. None: of all."""
+        if paths not in self._folders:
+            self._folders[paths] = self._load(paths)
+        return self._folders[paths]
+
+    def _load(self, paths: frozenset[str] | None) -> _Folders:
+        table = self._table
+        view = load_view(table.storage, table.timeline, paths, lister=table.lister)
+        root = location_of(table, self._options)
+        filled = {path for path, slices in view.latest.items() if slices}
+        return _Folders(
+            {self._values(path): f"{root}/{path}" if path else root for path in sorted(filled)},
+            frozenset(self._values(path) for path in (paths or frozenset()) - filled),
+            paths is None,
+        )
+
+    def _values(self, path: str) -> tuple[str, ...]:
+        return values_of_path(
+            path,
+            self._fields,
+            extractor=self._options.extractor,
+            hive_style=self._table.config.hive_style,
+            decodes=self._options.decodes_values,
+        )
