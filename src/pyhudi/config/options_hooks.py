@@ -80,9 +80,9 @@ def _expectations(value: str) -> tuple[tuple[str, str], ...]:
 _SQL = f"queries separated by `;`, each of which reads {TABLE_VARIABLE}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CallbackOptions:
-    """Who is told of each commit of a write, a compaction or a clustering."""
+    """Who is told of each commit of a write, a compaction or a clustering. `repr` shows no key and no header."""
 
     enabled: bool = option(
         "hoodie.write.commit.callback.on", parse=boolean(), default=False, doc="Whether commits are told to others."

@@ -19,6 +19,7 @@ import pytest
 
 import pyhudi
 from pyhudi.config.options_hooks import KAFKA_CALLBACK, CallbackOptions
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.hooks.callbacks import _produce
 
@@ -173,3 +174,11 @@ def test_callback_that_cannot_be_called_is_refused_before_the_write(
     with pytest.raises(error, match=match):
         rides.upsert(rows(1), hudi_options={ON: "true", **given})
     assert rides.refresh().scan().count() == 0
+
+
+def test_key_and_headers_are_not_in_the_text_of_a_configuration() -> None:
+    prefix = "hoodie.write.commit.callback.http"
+    secrets = {f"{prefix}.api.key": "s3cr3t", f"{prefix}.custom.headers": "Authorization:s3cr3t"}
+    config = WriteConfig.from_options({ON: "true", URL: "http://x/?key=s3cr3t", **secrets})
+    assert config.callbacks.api_key == "s3cr3t"
+    assert "s3cr3t" not in repr(config)
