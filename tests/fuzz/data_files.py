@@ -46,8 +46,7 @@ from pyhudi.format.hfile.layout import (
     format_field,
     format_varint,
 )
-from pyhudi.format.hfile.reader import read_hfile
-from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.hfile.reader import decode_hfile_records, read_hfile
 from pyhudi.format.hfile.writer import write_hfile
 from pyhudi.format.parquet.footer import TAIL, parse_footer
 from pyhudi.format.parquet.thrift import decode_struct, encode_struct

@@ -36,9 +36,8 @@ from pyhudi.format.timeline.table_version import NEWEST
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.paths import check_relative
 from pyhudi.transaction.heartbeat import HeartbeatSettings, liveness_of
-from pyhudi.transaction.locks.audit import SWITCH_PATH, open_audit
-from pyhudi.transaction.locks.lease import Lease
-from pyhudi.transaction.locks.storage_based import LOCK_PATH, LockRecord
+from pyhudi.transaction.locks.storage_based import LOCK_PATH, SWITCH_PATH, LockRecord, open_audit
+from pyhudi.transaction.locks.waiting import Lease
 
 _INSTANT = "20260131235959999"
 _MACHINE = "MACHINE"

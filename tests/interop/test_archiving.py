@@ -11,8 +11,13 @@ from tests.interop.compare import assert_same_rows
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
-from pyhudi.format.metadata.archive_merge import MERGE_PLAN_FILE, ArchiveMergePlan, encode_merge_plan
-from pyhudi.format.timeline.archived_log_writing import archive_file_name, archive_number
+from pyhudi.format.timeline.archived_log_writing import (
+    MERGE_PLAN_FILE,
+    ArchiveMergePlan,
+    archive_file_name,
+    archive_number,
+    encode_merge_plan,
+)
 from pyhudi.storage.open import open_storage
 from pyhudi.table.archive.history import history_files
 from pyhudi.table.state import TableState, load_table

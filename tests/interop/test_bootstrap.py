@@ -15,7 +15,7 @@ from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
 import pyhudi
-from pyhudi.tasks import skeletons
+from pyhudi.tasks import bootstrap
 
 OracleOf = Callable[[str], Oracle]
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -196,8 +196,8 @@ def test_table_of_skeletons_with_row_groups_is_changed_by_conditions_and_read_by
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / f"boot_changed_{table_type}"
-    monkeypatch.setattr(skeletons, "DIVIDED_FROM_BYTES", 0)
-    monkeypatch.setattr(skeletons, "ROWS_PER_PART", 1)
+    monkeypatch.setattr(bootstrap, "DIVIDED_FROM_BYTES", 0)
+    monkeypatch.setattr(bootstrap, "ROWS_PER_PART", 1)
     source = parquet_source(tmp_path / "source")
     before = hashes(source)
     table = pyhudi.HudiTable.bootstrap(

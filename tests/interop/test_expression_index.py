@@ -17,7 +17,7 @@ from pyhudi.read.scan import plan_table_scan
 from pyhudi.read.skipping.comparisons import Comparison
 from pyhudi.read.skipping.expression_index import skip_by_expressions
 from pyhudi.read.skipping.expressions import certain
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.metadata_read import MetadataOfRead
 from pyhudi.read.skipping.predicates import AllOf, NullTest
 from pyhudi.read.skipping.record_index import file_id_of
 from pyhudi.storage.open import open_storage
@@ -145,7 +145,7 @@ def _kept_by_us(path: Path, function: str, sign: str, value: Any) -> tuple[set[s
         NullTest(one.name, is_null=True) if value is None else Comparison(one.name, sign, pa.scalar(value, one.kind))
         for one in named
     ]
-    found = skip_by_expressions(BelievedMetadata(table), plan, certain(AllOf(tuple(tests)), named))
+    found = skip_by_expressions(MetadataOfRead(table), plan, certain(AllOf(tuple(tests)), named))
     assert all("cannot be read" not in str(use.note) for use in found.uses)
     return {file_id_of(one) or "" for one in found.plan.slices}, len(plan.slices) - len(found.plan.slices)
 

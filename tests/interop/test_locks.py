@@ -29,10 +29,9 @@ from pyhudi.errors import LockLostError, LockNotAcquiredError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.transaction.locks.audit import AUDIT_FOLDER, SWITCH_PATH
 from pyhudi.transaction.locks.dynamodb import DynamoDbLocks
 from pyhudi.transaction.locks.filesystem import FileSystemLocks
-from pyhudi.transaction.locks.storage_based import StorageLocks
+from pyhudi.transaction.locks.storage_based import AUDIT_FOLDER, SWITCH_PATH, StorageLocks
 from pyhudi.transaction.locks.zookeeper import ZooKeeperLocks
 
 __all__ = ["dynamodb", "dynamodb_server", "zookeeper"]

@@ -11,6 +11,7 @@ from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.format.log.cdc import LoggingMode
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.table_version import NEWEST, TABLE_VERSIONS, TableVersion
 from pyhudi.services.cdc.switch import CaptureChanged, switch_capture
 from pyhudi.services.columns import column_change
@@ -211,7 +212,7 @@ class Alter:
             }
             for planned in planned_change(call, _version_of(to))
         ]
-        return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
+        return table_of(_PLAN_COLUMNS, rows)
 
     @changes_table
     def _alter(self, change: ColumnChange, hudi_options: HudiOptions | None, *, call: str) -> ColumnsChanged:
@@ -246,12 +247,4 @@ def _version_of(number: Any) -> TableVersion:
     return version
 
 
-_PLAN_SCHEMA = pa.schema(
-    [
-        ("from_version", pa.int64()),
-        ("to_version", pa.int64()),
-        ("step", pa.string()),
-        ("what", pa.string()),
-        ("why", pa.string()),
-    ]
-)
+_PLAN_COLUMNS = "from_version int64, to_version int64, step string, what string, why string"

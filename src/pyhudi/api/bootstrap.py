@@ -19,10 +19,11 @@ from pyhudi.engine.progress import OnProgress
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.storage.open import open_storage
 from pyhudi.write.bootstrap.copying import KeyCheck
 from pyhudi.write.bootstrap.later import copy_new_partitions, plan_new_partitions
-from pyhudi.write.bootstrap.plan import PLAN_SCHEMA, BootstrapPlan, ModeOf, plan_bootstrap, with_seconds
+from pyhudi.write.bootstrap.plan import PLAN_COLUMNS, BootstrapPlan, ModeOf, plan_bootstrap, with_seconds
 from pyhudi.write.bootstrap.run import run_bootstrap
 from pyhudi.write.result import WriteResult
 
@@ -117,7 +118,7 @@ def estimated_new_partitions(
     """That plan, with the time that it would take."""
     plan = planned_new_partitions(handle, partitions, hudi_options)
     if plan is None:
-        return PLAN_SCHEMA.empty_table()
+        return table_of(PLAN_COLUMNS, ())
     options = handle.options_of_call(hudi_options, call="plan_new_partitions")
     return with_seconds(plan, handle.state.reload(), options, handle.engine)
 

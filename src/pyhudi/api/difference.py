@@ -54,7 +54,12 @@ def _without_common_slices(before: Scan, after: Scan) -> tuple[Scan, Scan]:
     if not before._state.version.has_completion_times:
         common = Counter({one: count for one, count in common.items() if not one.files.logs})
     kept = (
-        replace(scan, _plan=replace(scan._plan, slices=tuple(one for one in scan._plan.slices if one not in common)))
+        replace(
+            scan,
+            _plan=replace(
+                scan._plan, slices=tuple(file_slice for file_slice in scan._plan.slices if file_slice not in common)
+            ),
+        )
         for scan in (before, after)
     )
     first, second = kept

@@ -172,7 +172,7 @@ class HudiTable(RowVerbs, Nouns):
 
         Cost: one read and two puts.
         """
-        from pyhudi.api.create import create, described_table
+        from pyhudi.api.opening import create, described_table
 
         described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
         return cls(create(path, schema, described, merger, hudi_options))
@@ -228,7 +228,7 @@ class HudiTable(RowVerbs, Nouns):
         each. "full_record": as `bulk_insert`. `check_keys`: the keys through the table's exchange folder once.
         """
         from pyhudi.api.bootstrap import bootstrap, engine_of
-        from pyhudi.api.create import described_table
+        from pyhudi.api.opening import described_table
 
         described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
         return cls(bootstrap(source, path, described, mode, check_keys, hudi_options, engine_of(spark, on_progress)))
@@ -251,7 +251,7 @@ class HudiTable(RowVerbs, Nouns):
         each mode. Raises what `bootstrap` raises before it reads rows. Cost: one listing, one footer per file.
         """
         from pyhudi.api.bootstrap import engine_of, estimated
-        from pyhudi.api.create import described_table
+        from pyhudi.api.opening import described_table
 
         described = described_table(None, record_key, partition_by, None, "cow", None)
         return estimated(source, path, described, mode, hudi_options, engine_of(spark))

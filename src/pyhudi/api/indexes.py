@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, texts_of
 from pyhudi.api.handle import TableHandle, changes_table
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.services.indexing.build import BuiltIndex
 from pyhudi.services.indexing.create import create_index, refresh_index
-from pyhudi.services.indexing.definitions import Statistic
+from pyhudi.services.indexing.definitions import Statistic, listed_indexes, partition_of_listed
 from pyhudi.services.indexing.drop import drop_index
-from pyhudi.services.indexing.listing import listed_indexes, partition_of_listed
 
 IndexKindName: TypeAlias = Literal["record", "column_stats", "partition_stats", "bloom", "secondary", "expression"]
 
@@ -112,16 +112,7 @@ class Indexes:
         table = self._handle.state.reload()
         settings = self._handle.service_call(None, call="list").settings
         rows = listed_indexes(table, settings.heartbeat, self._handle.environment)
-        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+        return table_of(_COLUMNS, rows)
 
 
-_SCHEMA = pa.schema(
-    [
-        ("name", pa.string()),
-        ("kind", pa.string()),
-        ("partition", pa.string()),
-        ("columns", pa.list_(pa.string())),
-        ("state", pa.string()),
-        ("begun", pa.string()),
-    ]
-)
+_COLUMNS = "name string, kind string, partition string, columns list<string>, state string, begun string"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -15,12 +15,14 @@ from pyhudi.api.sizes import TableSizes, amplification_table, sizes_of
 from pyhudi.api.watermark import late_rows_of
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.metadata_table.checks.files import differences
 from pyhudi.read.statistics import collect_statistics
 from pyhudi.read.stream import newest_position
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.timeline import position_of
@@ -77,7 +79,8 @@ class Inspect:
         """Name, type, version, keys, merge mode, and size of the table. Cost: one listing of each partition."""
         state = self._handle.state
         config, latest = state.config, self._latest()
-        slices = [one for group in latest.values() for one in group]
+        slices = [file_slice for group in latest.values() for file_slice in group]
+        base_files, logs = _file_counts(slices)
         return TableDetail(
             name=config.name,
             uri=state.storage.uri,
@@ -88,9 +91,9 @@ class Inspect:
             ordering_fields=config.ordering_fields,
             merge_mode=config.merge_mode.value,
             partitions=len(latest),
-            base_files=sum(one.base is not None for one in slices),
-            logs=sum(len(one.logs) for one in slices),
-            bytes=sum(one.size for one in slices),
+            base_files=base_files,
+            logs=logs,
+            bytes=sum(file_slice.size for file_slice in slices),
             writes=len(state.timeline.completed_writes),
             pending=tuple(instant.requested_time for instant in state.timeline.pending_writes),
         )
@@ -118,7 +121,7 @@ class Inspect:
             }
             for field in (schema.arrow if schema is not None else ())
         ]
-        return pa.Table.from_pylist(rows, schema=_COLUMNS_SCHEMA)
+        return table_of("column string, type string, nullable bool, key int64, partition int64, ordering int64", rows)
 
     def history(self, limit: int | None = None) -> pa.Table:
         """The completed writes, newest first, archived ones among them; `limit` of them, or all.
@@ -127,10 +130,11 @@ class Inspect:
 
         Cost: one read per write of the active timeline; the archived timeline only where `limit` is not reached before.
         """
-        rows = [
-            _history_row(instant, metadata) for instant, metadata in islice(self._writes(), count_of(limit, "limit"))
-        ]
-        return pa.Table.from_pylist(rows, schema=_HISTORY_SCHEMA)
+        columns = (
+            "instant string, completion_time string, action string, operation string, inserted int64, updated int64, "
+            "deleted int64, files int64, bytes int64"
+        )
+        return table_of(columns, map(_history_row, islice(self._writes(), count_of(limit, "limit"))))
 
     def last_write(self) -> WriteResult | None:
         """What the write did that completed last; None for a table without any. Cost: one read."""
@@ -176,16 +180,11 @@ class Inspect:
         Columns: instant, action ("commit", "deltacommit", "rollback", …), state ("requested", "inflight", "completed"),
         completion_time (null where it is pending, and in table version 6). Cost: no request.
         """
-        rows = [
-            {
-                "instant": instant.requested_time,
-                "action": instant.action.value,
-                "state": instant.state.name.lower(),
-                "completion_time": instant.completion_time,
-            }
+        rows = (
+            (instant.requested_time, instant.action.value, instant.state.name.lower(), instant.completion_time)
             for instant in self._handle.state.timeline.instants
-        ]
-        return pa.Table.from_pylist(rows, schema=_TIMELINE_SCHEMA)
+        )
+        return table_of("instant string, action string, state string, completion_time string", rows)
 
     def files(self) -> pa.Table:
         """The newest file slice of each file group.
@@ -206,7 +205,11 @@ class Inspect:
             for slices in self._latest().values()
             for one in slices
         ]
-        return pa.Table.from_pylist(rows, schema=_FILES_SCHEMA)
+        columns = (
+            "partition_path string, file_id string, path string, size int64, logs list<string>, log_size int64, "
+            "instant string"
+        )
+        return table_of(columns, rows)
 
     def stats(self, columns: Sequence[str] | None = None) -> pa.Table:
         """What the footers of the newest base files say about their columns: one row per base file and column.
@@ -234,17 +237,12 @@ class Inspect:
 
         Columns: partition_path, file_groups, base_files, logs, bytes. Cost: one listing of each partition.
         """
-        rows = [
-            {
-                "partition_path": path,
-                "file_groups": len(slices),
-                "base_files": sum(one.base is not None for one in slices),
-                "logs": sum(len(one.logs) for one in slices),
-                "bytes": sum(one.size for one in slices),
-            }
+        columns = "partition_path string, file_groups int64, base_files int64, logs int64, bytes int64"
+        rows = (
+            (path, len(slices), *_file_counts(slices), sum(file_slice.size for file_slice in slices))
             for path, slices in sorted(self._latest().items())
-        ]
-        return pa.Table.from_pylist(rows, schema=_PARTITIONS_SCHEMA)
+        )
+        return table_of(columns, rows)
 
     def sizes(self) -> TableSizes:
         """How the files of the table are cut: small files, logs beside base files, skew of partitions.
@@ -327,55 +325,14 @@ class Inspect:
                 yield instant, metadata
 
 
-def _history_row(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
-    result = result_of(metadata, instant.requested_time, position_of(instant), 0.0)
-    row = {name: getattr(result, name) for name in _HISTORY_SCHEMA.names if name != "action"}
-    return {**row, "action": instant.action.value}
+def _file_counts(slices: Sequence[FileSlice]) -> tuple[int, int]:
+    """How many base files and how many logs slices have."""
+    return sum(each.base is not None for each in slices), sum(len(each.logs) for each in slices)
 
 
-_COLUMNS_SCHEMA = pa.schema(
-    [
-        ("column", pa.string()),
-        ("type", pa.string()),
-        ("nullable", pa.bool_()),
-        ("key", pa.int64()),
-        ("partition", pa.int64()),
-        ("ordering", pa.int64()),
-    ]
-)
-_HISTORY_SCHEMA = pa.schema(
-    [
-        ("instant", pa.string()),
-        ("completion_time", pa.string()),
-        ("action", pa.string()),
-        ("operation", pa.string()),
-        ("inserted", pa.int64()),
-        ("updated", pa.int64()),
-        ("deleted", pa.int64()),
-        ("files", pa.int64()),
-        ("bytes", pa.int64()),
-    ]
-)
-_TIMELINE_SCHEMA = pa.schema(
-    [("instant", pa.string()), ("action", pa.string()), ("state", pa.string()), ("completion_time", pa.string())]
-)
-_FILES_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("file_id", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("logs", pa.list_(pa.string())),
-        ("log_size", pa.int64()),
-        ("instant", pa.string()),
-    ]
-)
-_PARTITIONS_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("file_groups", pa.int64()),
-        ("base_files", pa.int64()),
-        ("logs", pa.int64()),
-        ("bytes", pa.int64()),
-    ]
-)
+def _history_row(write: tuple[Instant, CommitMetadata]) -> dict[str, Any]:
+    instant, metadata = write
+    return {
+        **asdict(result_of(metadata, instant.requested_time, position_of(instant), 0.0)),
+        "action": instant.action.value,
+    }

@@ -12,12 +12,12 @@ from pyhudi.api.arguments import count_of, time_text
 from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
-from pyhudi.services.indexing.rebuild import keeping_indexes
+from pyhudi.services.indexing.create import keeping_indexes
 from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
-from pyhudi.services.restore.execute import Restored, restore
+from pyhudi.services.restore.execute import Restored, recover, restore
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
-from pyhudi.services.restore.recover import recover
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback.execute import RolledBack
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers
@@ -83,7 +83,7 @@ class Recovery:
             check_rollback(table, undone, settings.heartbeat, environment)
             leftovers = find_leftovers(table, undone, listed=listed)
         sizes = {info.path: info.size for info in listed}
-        return pa.Table.from_pylist(list(_undone_rows(undone, leftovers, "asked for", sizes)), schema=_PLAN_SCHEMA)
+        return table_of(_PLAN_COLUMNS, list(_undone_rows(undone, leftovers, "asked for", sizes)))
 
     @changes_table
     def restore(self, to: str) -> Restored:
@@ -131,7 +131,7 @@ class Recovery:
         state, settings, environment = self._means()
         table = state.reload()
         planned = plan_restore(table, time_text(to, "to"), settings.heartbeat, environment)
-        return pa.Table.from_pylist(list(_plan_rows(table, planned)), schema=_PLAN_SCHEMA)
+        return table_of(_PLAN_COLUMNS, list(_plan_rows(table, planned)))
 
     def _means(self) -> tuple[TableState, TransactionSettings, Environment]:
         """The table, and what changes of it are made with."""
@@ -222,14 +222,4 @@ def _reason(instant: Instant, planned: PlannedRestore) -> str:
     return f"planned after {target}" if instant.action not in WRITE_ACTIONS else f"was not completed at {target}"
 
 
-_PLAN_SCHEMA = pa.schema(
-    [
-        ("instant", pa.string()),
-        ("action", pa.string()),
-        ("state", pa.string()),
-        ("reason", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("deletes", pa.bool_()),
-    ]
-)
+_PLAN_COLUMNS = "instant string, action string, state string, reason string, path string, size int64, deletes bool"

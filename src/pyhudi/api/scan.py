@@ -17,9 +17,11 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig, begin_of
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.read.arrow import (
     checked_columns,
+    count_rows,
     prune_partitions,
     read_batches,
     read_table,
@@ -27,14 +29,13 @@ from pyhudi.read.arrow import (
     skipped_by_statistics,
 )
 from pyhudi.read.conditions import Where, condition_of
-from pyhudi.read.count import count_rows
 from pyhudi.read.few_rows import read_few_rows
 from pyhudi.read.plain_partitions import plan_with_plain_partitions
 from pyhudi.read.scan import ScanPlan, plan_of_file_groups
 from pyhudi.read.skipping.all_indexes import skip_by_all_indexes
 from pyhudi.read.skipping.column_statistics import IndexUse
 from pyhudi.read.skipping.expression_conditions import asked_of_scan
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.metadata_read import MetadataOfRead
 from pyhudi.read.skipping.record_index import groups_of_where, where_of_keys
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
@@ -170,15 +171,15 @@ class Scan:
         """
         rows = [
             {
-                "partition_path": one.partition_path,
-                "path": one.files.base,
-                "size": one.size - one.log_size if one.files.base is not None else None,
-                "logs": list(one.files.logs),
-                "log_size": one.log_size if one.files.logs else 0,
+                "partition_path": file_slice.partition_path,
+                "path": file_slice.files.base,
+                "size": file_slice.size - file_slice.log_size if file_slice.files.base is not None else None,
+                "logs": list(file_slice.files.logs),
+                "log_size": file_slice.log_size if file_slice.files.logs else 0,
             }
-            for one in self._pruned().slices
+            for file_slice in self._pruned().slices
         ]
-        return pa.Table.from_pylist(rows, schema=_FILES_SCHEMA)
+        return table_of(_FILES_COLUMNS, rows)
 
     def explain(self) -> ScanExplanation:
         """What this scan would do, and why: query, times, files and bytes, what is left out and what is merged.
@@ -210,7 +211,7 @@ class Scan:
             return plan, (IndexUse("column_stats", note=note),)
         is_newest = self._request.as_of is None and self._request.query_type is not QueryType.INCREMENTAL
         asked = asked_of_scan(plan, self.where, condition)
-        metadata = BelievedMetadata(self._state)
+        metadata = MetadataOfRead(self._state)
         found = skip_by_all_indexes(metadata, plan, asked, is_newest=is_newest and not plan.leaves_out_logs)
         return found.plan, found.uses
 
@@ -273,7 +274,7 @@ def scan_of_changes(
 
 def bytes_of(scan: Scan) -> int:
     """The size of the files of a scan, before a condition leaves any out."""
-    return sum(one.size for one in scan._plan.slices)
+    return sum(file_slice.size for file_slice in scan._plan.slices)
 
 
 def scan_for_write(handle: TableHandle, columns: Sequence[str] | None, where: Where) -> Scan:
@@ -303,12 +304,4 @@ def _needed(package: str, *, by: str) -> Iterator[None]:
         raise UnsupportedFeatureError(f"{by} needs {package}: pip install {package}", package=package) from error
 
 
-_FILES_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("logs", pa.list_(pa.string())),
-        ("log_size", pa.int64()),
-    ]
-)
+_FILES_COLUMNS = "partition_path string, path string, size int64, logs list<string>, log_size int64"

@@ -12,14 +12,12 @@ from pyhudi.api.arguments import HudiOptions, texts_of, time_text
 from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.engine.progress import OnProgress
 from pyhudi.errors import ConfigError
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.services.archiving.archive import Archived, archive, judged_instants
 from pyhudi.services.cleaning.execute import Cleaned, clean, planned_clean
-from pyhudi.services.cleaning.plan import PlannedClean
-from pyhudi.services.clustering.execute import Clustered, run_clustering, run_pending_clusterings
-from pyhudi.services.clustering.plan import PlannedClustering
+from pyhudi.services.clustering.execute import run_clustering, run_pending_clusterings
 from pyhudi.services.clustering.schedule import planned_clustering, schedule_clustering
 from pyhudi.services.compaction.execute import Compacted, run_compaction, run_pending_compactions
-from pyhudi.services.compaction.plan import PlannedCompaction
 from pyhudi.services.compaction.schedule import planned_compaction, schedule_compaction
 from pyhudi.services.frame.background import wait_for_background
 from pyhudi.services.frame.runner import (
@@ -31,7 +29,8 @@ from pyhudi.services.frame.runner import (
     service_that_plans,
 )
 from pyhudi.services.frame.service import ServiceRun
-from pyhudi.services.partition_ttl.expire import Expired, PartitionAge, expire_partitions, planned_expiry
+from pyhudi.services.partition_ttl.expire import Expired, expire_partitions, planned_expiry
+from pyhudi.table.file_slice import FileSlice
 
 ServiceKind = Literal["compaction", "log_compaction", "clustering", "clean"]
 
@@ -72,7 +71,7 @@ class Services:
         call = self._handle.service_call(hudi_options, call="compact", on_progress=on_progress)
         done = [*run_pending_compactions(call)]
         planned = schedule_compaction(call)
-        return _result([*done, None if planned is None else run_compaction(call, planned)])
+        return _compacted_table([*done, None if planned is None else run_compaction(call, planned)])
 
     @changes_table
     def compact_logs(
@@ -87,7 +86,7 @@ class Services:
         """
         call = self._handle.service_call(hudi_options, call="compact_logs", on_progress=on_progress)
         planned = schedule_compaction(call, of_logs=True)
-        return _result([None if planned is None else run_compaction(call, planned)])
+        return _compacted_table([None if planned is None else run_compaction(call, planned)])
 
     def plan_compaction(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
         """What `compact` would schedule now, and what it would leave, and why. Nothing is written.
@@ -98,7 +97,23 @@ class Services:
         Cost: two listings: of the timeline, and of the table.
         """
         call = self._handle.service_call(hudi_options, call="plan_compaction")
-        return _plan_table(planned_compaction(call.reloaded()))
+        planned = planned_compaction(call.reloaded())
+        columns = (
+            "partition_path string, file_id string, compacts bool, reason string, base_size int64, logs int64, "
+            "log_size int64"
+        )
+        rows = (
+            (
+                *_slice_id(verdict.file_slice),
+                compacts,
+                verdict.reason,
+                *_slice_sizes(verdict.file_slice),
+                sum(log.size for log in verdict.file_slice.logs),
+            )
+            for verdicts, compacts in ((planned.chosen, True), (planned.skipped, False))
+            for verdict in verdicts
+        )
+        return table_of(columns, rows)
 
     @changes_table
     def cluster(self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None) -> pa.Table:
@@ -127,7 +142,9 @@ class Services:
         call = self._handle.service_call(hudi_options, call="cluster", on_progress=on_progress)
         done = [*run_pending_clusterings(call)]
         planned = schedule_clustering(call)
-        return _clustered_table([*done, None if planned is None else run_clustering(call, planned)])
+        clustered = [*done, None if planned is None else run_clustering(call, planned)]
+        columns = "instant string, groups int64, replaced int64, files int64, rows int64, bytes int64"
+        return table_of(columns, (asdict(each) for each in clustered if each is not None))
 
     def plan_clustering(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
         """What `cluster` would plan now, and what it would leave, and why. Nothing is written.
@@ -138,7 +155,22 @@ class Services:
         Cost: two listings: of the timeline, and of the table.
         """
         call = self._handle.service_call(hudi_options, call="plan_clustering")
-        return _clustering_plan_table(planned_clustering(call.reloaded()))
+        planned = planned_clustering(call.reloaded())
+        columns = (
+            "partition_path string, file_id string, clusters bool, reason string, group int64, base_size int64, "
+            "logs int64"
+        )
+        rows = (
+            (
+                *_slice_id(choice.file_slice),
+                choice.group is not None,
+                choice.reason,
+                choice.group,
+                *_slice_sizes(choice.file_slice),
+            )
+            for choice in (*planned.chosen, *planned.skipped)
+        )
+        return table_of(columns, rows)
 
     @changes_table
     def clean(
@@ -174,7 +206,12 @@ class Services:
         Cost: as `clean`, without puts, deletes and lock.
         """
         call = self._handle.service_call(hudi_options, call="plan_clean")
-        return _clean_plan_table(planned_clean(call.reloaded()))
+        columns = "partition_path string, file_id string, instant string, deletes bool, reason string, files int64"
+        rows = (
+            (*_slice_id(each.file_slice), each.file_slice.instant_time, each.deletes, each.reason, len(each.paths))
+            for each in planned_clean(call.reloaded()).decisions
+        )
+        return table_of(columns, rows)
 
     @changes_table
     def archive(self, *, hudi_options: HudiOptions | None = None) -> Archived | None:
@@ -211,16 +248,9 @@ class Services:
         [False]
         """
         call = self._handle.service_call(hudi_options, call="plan_archive")
-        rows = [
-            {
-                "instant": one.instant.requested_time,
-                "action": one.instant.action.value,
-                "archives": one.leaves,
-                "reason": one.reason,
-            }
-            for one in judged_instants(call.reloaded())
-        ]
-        return pa.Table.from_pylist(rows, schema=_ARCHIVE_PLAN_SCHEMA)
+        judged = judged_instants(call.reloaded())
+        rows = ((each.instant.requested_time, each.instant.action.value, each.leaves, each.reason) for each in judged)
+        return table_of("instant string, action string, archives bool, reason string", rows)
 
     @changes_table
     def expire_partitions(self, *, hudi_options: HudiOptions | None = None) -> Expired | None:
@@ -253,7 +283,9 @@ class Services:
         active timeline. Nothing is written.
         """
         call = self._handle.service_call(hudi_options, call="plan_expiry")
-        return _expiry_table(planned_expiry(call.reloaded()))
+        columns = "partition_path string, expires bool, reason string, since string, age duration[ms]"
+        ages = planned_expiry(call.reloaded())
+        return table_of(columns, ((age.partition_path, age.expires, age.reason, age.since, age.age_ms) for age in ages))
 
     @changes_table
     def schedule(self, kind: ServiceKind = "compaction", *, hudi_options: HudiOptions | None = None) -> str | None:
@@ -334,8 +366,9 @@ class Services:
         True
         """
         rows = due_services(self._handle.service_call(hudi_options, call="due"))
-        found = [{"service": name, "due": due.is_due, "reason": due.reason} for name, due in rows]
-        return pa.Table.from_pylist(found, schema=_DUE_SCHEMA)
+        return table_of(
+            "service string, due bool, reason string", ((name, due.is_due, due.reason) for name, due in rows)
+        )
 
     @changes_table
     def wait(self) -> None:
@@ -355,164 +388,27 @@ class Services:
         "inflight"). In table version 6 also one read per pending replace commit, which may be a clustering.
         """
         call = self._handle.service_call(None, call="pending")
-        rows = [
-            {"instant": plan.requested_time, "kind": name, "state": plan.state.name.lower()}
-            for name, plan in pending_plans(call)
-        ]
-        return pa.Table.from_pylist(rows, schema=_PENDING_SCHEMA)
+        rows = ((plan.requested_time, name, plan.state.name.lower()) for name, plan in pending_plans(call))
+        return table_of("instant string, kind string, state string", rows)
 
 
-def _result(done: Iterable[Compacted | None]) -> pa.Table:
-    return pa.Table.from_pylist([asdict(one) for one in done if one is not None], schema=_COMPACTED_SCHEMA)
+def _compacted_table(done: Iterable[Compacted | None]) -> pa.Table:
+    columns = "instant string, slices int64, rows int64, updated int64, inserted int64, deleted int64, bytes int64"
+    return table_of(columns, (asdict(each) for each in done if each is not None))
 
 
 def _runs_table(runs: Iterable[ServiceRun]) -> pa.Table:
-    return pa.Table.from_pylist([{**asdict(run), "outcome": run.outcome.value} for run in runs], schema=_RUNS_SCHEMA)
+    columns = (
+        "service string, instant string, outcome string, files_written int64, files_deleted int64, rows int64, "
+        "bytes int64, seconds double, message string"
+    )
+    return table_of(columns, ({**asdict(run), "outcome": run.outcome.value} for run in runs))
 
 
-def _clustered_table(done: Iterable[Clustered | None]) -> pa.Table:
-    return pa.Table.from_pylist([asdict(one) for one in done if one is not None], schema=_CLUSTERED_SCHEMA)
+def _slice_id(file_slice: FileSlice) -> tuple[str, str]:
+    return file_slice.partition_path, file_slice.file_id
 
 
-def _clustering_plan_table(planned: PlannedClustering) -> pa.Table:
-    rows = [
-        {
-            "partition_path": choice.file_slice.partition_path,
-            "file_id": choice.file_slice.file_id,
-            "clusters": choice.group is not None,
-            "reason": choice.reason,
-            "group": choice.group,
-            "base_size": choice.file_slice.base.size if choice.file_slice.base else None,
-            "logs": len(choice.file_slice.logs),
-        }
-        for choice in (*planned.chosen, *planned.skipped)
-    ]
-    return pa.Table.from_pylist(rows, schema=_CLUSTERING_PLAN_SCHEMA)
-
-
-def _plan_table(planned: PlannedCompaction) -> pa.Table:
-    rows = [
-        {
-            "partition_path": verdict.file_slice.partition_path,
-            "file_id": verdict.file_slice.file_id,
-            "compacts": compacts,
-            "reason": verdict.reason,
-            "base_size": verdict.file_slice.base.size if verdict.file_slice.base else None,
-            "logs": len(verdict.file_slice.logs),
-            "log_size": sum(log.size for log in verdict.file_slice.logs),
-        }
-        for verdicts, compacts in ((planned.chosen, True), (planned.skipped, False))
-        for verdict in verdicts
-    ]
-    return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
-
-
-def _clean_plan_table(planned: PlannedClean) -> pa.Table:
-    rows = [
-        {
-            "partition_path": decision.file_slice.partition_path,
-            "file_id": decision.file_slice.file_id,
-            "instant": decision.file_slice.instant_time,
-            "deletes": decision.deletes,
-            "reason": decision.reason,
-            "files": len(decision.paths),
-        }
-        for decision in planned.decisions
-    ]
-    return pa.Table.from_pylist(rows, schema=_CLEAN_PLAN_SCHEMA)
-
-
-def _expiry_table(planned: Iterable[PartitionAge]) -> pa.Table:
-    rows = [
-        {
-            "partition_path": one.partition_path,
-            "expires": one.expires,
-            "reason": one.reason,
-            "since": one.since,
-            "age": one.age_ms,
-        }
-        for one in planned
-    ]
-    return pa.Table.from_pylist(rows, schema=_EXPIRY_SCHEMA)
-
-
-_ARCHIVE_PLAN_SCHEMA = pa.schema(
-    [("instant", pa.string()), ("action", pa.string()), ("archives", pa.bool_()), ("reason", pa.string())]
-)
-_EXPIRY_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("expires", pa.bool_()),
-        ("reason", pa.string()),
-        ("since", pa.string()),
-        ("age", pa.duration("ms")),
-    ]
-)
-_COMPACTED_SCHEMA = pa.schema(
-    [
-        ("instant", pa.string()),
-        ("slices", pa.int64()),
-        ("rows", pa.int64()),
-        ("updated", pa.int64()),
-        ("inserted", pa.int64()),
-        ("deleted", pa.int64()),
-        ("bytes", pa.int64()),
-    ]
-)
-_RUNS_SCHEMA = pa.schema(
-    [
-        ("service", pa.string()),
-        ("instant", pa.string()),
-        ("outcome", pa.string()),
-        ("files_written", pa.int64()),
-        ("files_deleted", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("seconds", pa.float64()),
-        ("message", pa.string()),
-    ]
-)
-_DUE_SCHEMA = pa.schema([("service", pa.string()), ("due", pa.bool_()), ("reason", pa.string())])
-_CLUSTERED_SCHEMA = pa.schema(
-    [
-        ("instant", pa.string()),
-        ("groups", pa.int64()),
-        ("replaced", pa.int64()),
-        ("files", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-    ]
-)
-_CLUSTERING_PLAN_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("file_id", pa.string()),
-        ("clusters", pa.bool_()),
-        ("reason", pa.string()),
-        ("group", pa.int64()),
-        ("base_size", pa.int64()),
-        ("logs", pa.int64()),
-    ]
-)
-_PLAN_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("file_id", pa.string()),
-        ("compacts", pa.bool_()),
-        ("reason", pa.string()),
-        ("base_size", pa.int64()),
-        ("logs", pa.int64()),
-        ("log_size", pa.int64()),
-    ]
-)
-_CLEAN_PLAN_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("file_id", pa.string()),
-        ("instant", pa.string()),
-        ("deletes", pa.bool_()),
-        ("reason", pa.string()),
-        ("files", pa.int64()),
-    ]
-)
-_PENDING_SCHEMA = pa.schema([("instant", pa.string()), ("kind", pa.string()), ("state", pa.string())])
+def _slice_sizes(file_slice: FileSlice) -> tuple[int | None, int]:
+    """The size of the base file, and how many logs there are."""
+    return file_slice.base.size if file_slice.base else None, len(file_slice.logs)

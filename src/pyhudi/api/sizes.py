@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.table.file_system_view import SlicesByPartition
 
@@ -60,8 +61,8 @@ class TableSizes:
 def sizes_of(latest: SlicesByPartition, small_file_limit: int) -> TableSizes:
     """The sizes of these file slices."""
     slices = [one for group in latest.values() for one in group]
-    bases = np.array([one.base.size for one in slices if one.base is not None], dtype=np.int64)
-    log_bytes = sum(log.size for one in slices for log in one.logs)
+    bases = np.array([file_slice.base.size for file_slice in slices if file_slice.base is not None], dtype=np.int64)
+    log_bytes = sum(log.size for file_slice in slices for log in file_slice.logs)
     of_partitions = {path: sum(one.size for one in group) for path, group in latest.items()}
     largest_partition = max(of_partitions, key=lambda path: (of_partitions[path], path), default=None)
     mean = sum(of_partitions.values()) / len(of_partitions) if of_partitions else 0.0
@@ -69,7 +70,7 @@ def sizes_of(latest: SlicesByPartition, small_file_limit: int) -> TableSizes:
         file_groups=len(slices),
         base_files=len(bases),
         base_bytes=int(bases.sum()),
-        logs=sum(len(one.logs) for one in slices),
+        logs=sum(len(file_slice.logs) for file_slice in slices),
         log_bytes=log_bytes,
         log_ratio=round(log_bytes / int(bases.sum()), 3) if bases.sum() else None,
         small_files=int((bases < small_file_limit).sum()),
@@ -85,7 +86,7 @@ def sizes_of(latest: SlicesByPartition, small_file_limit: int) -> TableSizes:
 
 def amplification_table(writes: Iterable[tuple[Instant, CommitMetadata]]) -> pa.Table:
     """A row per write: what it changed, and what it wrote for that. See `Inspect.write_amplification`."""
-    return pa.Table.from_pylist([_row(instant, metadata) for instant, metadata in writes], schema=_SCHEMA)
+    return table_of(_COLUMNS, (_row(instant, metadata) for instant, metadata in writes))
 
 
 def _row(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
@@ -112,14 +113,7 @@ def _row(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
     }
 
 
-_SCHEMA = pa.schema(
-    [
-        ("instant", pa.string()),
-        ("operation", pa.string()),
-        ("rows_changed", pa.int64()),
-        ("rows_written", pa.int64()),
-        ("bytes_changed", pa.int64()),
-        ("bytes_written", pa.int64()),
-        ("amplification", pa.float64()),
-    ]
+_COLUMNS = (
+    "instant string, operation string, rows_changed int64, rows_written int64, bytes_changed int64, "
+    "bytes_written int64, amplification double"
 )

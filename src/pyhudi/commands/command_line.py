@@ -88,7 +88,7 @@ def usage() -> str:
     lines = ["usage: pyhudi COMMAND [ARGUMENT …]", "", "Apache Hudi tables without Java and without Spark.", ""]
     size = max(map(len, COMMANDS))
     for group, commands in GROUPS.items():
-        lines += [f"{group}:", *(f"  {name:<{size}}  {one.help}" for name, one in commands.items()), ""]
+        lines += [f"{group}:", *(f"  {name:<{size}}  {listed.help}" for name, listed in commands.items()), ""]
     lines += [
         "`pyhudi COMMAND --help` has the arguments. Credentials of a store come from the environment, or from",
         "--option KEY=VALUE.",

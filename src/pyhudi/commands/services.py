@@ -86,12 +86,12 @@ def _round(
             runs = table.services.run(only=name, on_progress=progress_on_terminal()).to_pylist()
         except HudiError as error:
             runs = [{"service": name, "outcome": "failed", "message": str(error)}]
-        for one in runs:
-            has_failed |= one["outcome"] == "failed"
+        for run in runs:
+            has_failed |= run["outcome"] == "failed"
             if output.as_json:
-                done.append(one)
+                done.append(run)
             else:
-                output.line(_line(one))
+                output.line(_line(run))
     finish_output()
     return has_failed
 

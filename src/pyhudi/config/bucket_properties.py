@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyhudi.config.bucket_rules import BucketRules, read_bucket_rules
 from pyhudi.config.enums import BucketEngine, IndexType, TableType
 from pyhudi.config.options_buckets import (
     DEFAULT_BUCKETS,
@@ -18,6 +17,8 @@ from pyhudi.config.options_buckets import (
     INDEX_TYPE_KEY,
     NUMBER_KEY,
     RULES_KEY,
+    BucketRules,
+    read_bucket_rules,
 )
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, CorruptDataError

@@ -3,11 +3,12 @@
 # ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
-from pyhudi.config.bucket_rules import BucketRules, read_bucket_rules
 from pyhudi.config.enums import BucketEngine
+from pyhudi.config.java_patterns import java_pattern
 from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import column_names, fraction, integer, one_of
 
@@ -18,6 +19,37 @@ RULES_KEY: Final = "hoodie.bucket.index.partition.expressions"
 HASH_FIELDS_KEY: Final = "hoodie.bucket.index.hash.field"
 DEFAULT_BUCKETS: Final = 256
 """The number of buckets of a new table whose options do not say it, as in JVM Hudi."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRules:
+    """A regular expression and a number of buckets each; the first that is found in a partition path counts.
+
+    `text`: the rules as the option has them.
+    """
+
+    text: str
+
+    def number_of(self, partition_path: str) -> int | None:
+        """The number of buckets of a partition; None where no rule is for it."""
+        return next((number for pattern, number in _rules_of(self.text) if pattern.search(partition_path)), None)
+
+
+def read_bucket_rules(text: str) -> BucketRules:
+    """Rules from the text of the option. Raises `ValueError` where it has none, or one that Java may read otherwise."""
+    rules = BucketRules(text.strip())
+    _rules_of(rules.text)
+    return rules
+
+
+def _rules_of(text: str) -> list[tuple[re.Pattern[str], int]]:
+    found = []
+    for rule in text.split(";"):
+        pattern, number = rule.strip().split(",")
+        if int(number) < 1:
+            raise ValueError(rule)
+        found.append((java_pattern(pattern.strip()), int(number)))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

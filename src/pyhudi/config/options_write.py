@@ -40,6 +40,19 @@ _INDEX_NOT_BUILT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SqlOptions:
+    """What statements do where SQL leaves it open."""
+
+    insert_into: WriteOperation = option(
+        "hoodie.spark.sql.insert.into.operation",
+        parse=one_of(WriteOperation),
+        default=WriteOperation.INSERT,
+        doc="The operation of `INSERT INTO`: insert, upsert or bulk_insert. Without it, "
+        "`hoodie.datasource.write.operation` is used if it is one of these.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputOptions:
     """Handling of incoming rows: combining, duplicates, missing columns, parallelism."""
 

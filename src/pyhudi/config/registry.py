@@ -13,22 +13,18 @@ from typing import Any
 
 from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
-from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions
 from pyhudi.config.options_catalogs import CatalogOptions
-from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.config.options_cleaning import ArchivingOptions, CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions
 from pyhudi.config.options_hooks import CallbackOptions, ValidatorOptions
-from pyhudi.config.options_locks import LockOptions
+from pyhudi.config.options_locks import LockOptions, MarkerOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
-from pyhudi.config.options_markers import MarkerOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
-from pyhudi.config.options_metadata_table import MetadataTableOptions
+from pyhudi.config.options_metadata_table import MetadataTableOptions, RecordIndexOptions
 from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_read import ReadOptions
-from pyhudi.config.options_record_index import RecordIndexOptions
-from pyhudi.config.options_sql import SqlOptions
 from pyhudi.config.options_streamer import (
     ChangeDataOptions,
     FolderOptions,
@@ -48,6 +44,7 @@ from pyhudi.config.options_write import (
     IndexOptions,
     InputOptions,
     RequestOptions,
+    SqlOptions,
 )
 from pyhudi.config.refused_keys import REFUSED, Side, is_refusable, refusal
 from pyhudi.config.unsupported_keys import UNSUPPORTED, unsupported_area

@@ -9,20 +9,17 @@ from typing import Any
 
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
 from pyhudi.config.option import OptionWarning, read_group, text_of
-from pyhudi.config.options_archiving import ArchivingOptions, archiving_of
 from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions, bucket_problems
 from pyhudi.config.options_catalogs import CatalogOptions
-from pyhudi.config.options_cleaning import CleaningOptions, cleaning_of
+from pyhudi.config.options_cleaning import ArchivingOptions, CleaningOptions, archiving_of, cleaning_of
 from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
 from pyhudi.config.options_hooks import CallbackOptions, ValidatorOptions, hook_problems
-from pyhudi.config.options_locks import LockOptions, lock_problems
+from pyhudi.config.options_locks import LockOptions, MarkerOptions, lock_problems, marker_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
-from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
-from pyhudi.config.options_metadata_table import MetadataTableOptions
+from pyhudi.config.options_metadata_table import MetadataTableOptions, RecordIndexOptions
 from pyhudi.config.options_metrics import MetricsOptions
-from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (

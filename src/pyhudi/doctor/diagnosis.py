@@ -22,10 +22,8 @@ from pyhudi.services.cleaning.execute import planned_clean
 from pyhudi.services.frame.runner import due_services, run_due
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
-from pyhudi.services.repair.clean_plans import remove_corrupt_clean_plans
-from pyhudi.services.repair.markers import delete_markers
-from pyhudi.services.repair.partition_metadata import add_partition_metafiles
-from pyhudi.services.restore.recover import recover
+from pyhudi.services.repair.metadata_files import add_partition_metafiles, delete_markers, remove_corrupt_clean_plans
+from pyhudi.services.restore.execute import recover
 from pyhudi.services.rollback.orphans import remove_orphans
 from pyhudi.table.file_slice import FileSlice
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pyhudi.doctor.finding import Finding, Mend, Severity
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.repair.partition_metadata import partition_metafiles
+from pyhudi.services.repair.metadata_files import partition_metafiles
 from pyhudi.storage.open import open_spec
 from pyhudi.table.bootstrap import load_sources
 from pyhudi.table.committed_files import Shortfall
@@ -22,8 +22,8 @@ def file_findings(call: ServiceCall, view: FileSystemView) -> Iterator[Finding]:
     shortfalls = view.shortfalls()
     if shortfalls:  # a clean may have passed since the view was loaded
         now = call.table.reload()
-        again = {one.path for one in load_view(now.storage, now.timeline).shortfalls()}
-        shortfalls = [one for one in shortfalls if one.path in again]
+        again = {shortfall.path for shortfall in load_view(now.storage, now.timeline).shortfalls()}
+        shortfalls = [shortfall for shortfall in shortfalls if shortfall.path in again]
     yield from map(_shortfall, shortfalls)
     for info in view.orphans:
         yield Finding(
@@ -67,8 +67,10 @@ def source_findings(table: TableState, slices: list[FileSlice]) -> Iterator[Find
     """Files of a bootstrapped table's source that are gone, or have other sizes. Cost: a request per source file."""
     if not table.config.values.get("hoodie.bootstrap.base.path"):
         return
-    sources = load_sources(table.storage, {one.partition_path for one in slices})
-    groups = {one.group for one in slices if one.base is not None and one.base.source is not None}
+    sources = load_sources(table.storage, {file_slice.partition_path for file_slice in slices})
+    groups = {
+        file_slice.group for file_slice in slices if file_slice.base is not None and file_slice.base.source is not None
+    }
     for group, source in sources.items():
         if group not in groups:
             continue

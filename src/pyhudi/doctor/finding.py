@@ -59,14 +59,14 @@ def findings_table(findings: Iterable[Finding], uri: str) -> pa.Table:
     order = list(Severity)
     rows = [
         {
-            "severity": one.severity.value,
-            "problem": one.problem,
-            "path": one.path,
-            "detail": one.detail,
-            "command": one.command.replace("PATH", uri) if one.command else None,
-            "mend": one.mend.value if one.mend else None,
+            "severity": finding.severity.value,
+            "problem": finding.problem,
+            "path": finding.path,
+            "detail": finding.detail,
+            "command": finding.command.replace("PATH", uri) if finding.command else None,
+            "mend": finding.mend.value if finding.mend else None,
         }
-        for one in sorted(findings, key=lambda one: (order.index(one.severity), one.problem, one.path))
+        for finding in sorted(findings, key=lambda one: (order.index(one.severity), one.problem, one.path))
     ]
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 

@@ -29,9 +29,9 @@ _NAMED_MAX = 3
 
 def row_findings(storage: Storage, slices: Sequence[FileSlice]) -> Iterator[Finding]:
     """What is wrong with the rows of base files, one after the other. Cost: their footers and meta columns."""
-    for one in slices:
-        if one.base is not None and one.base.path.endswith(".parquet"):
-            yield from _base_file(storage, one.partition_path, one.base)
+    for file_slice in slices:
+        if file_slice.base is not None and file_slice.base.path.endswith(".parquet"):
+            yield from _base_file(storage, file_slice.partition_path, file_slice.base)
 
 
 def _base_file(storage: Storage, partition_path: str, base: BaseFile) -> Iterator[Finding]:

@@ -36,7 +36,8 @@ def settings_findings(table: TableState) -> Iterator[Finding]:
         )
     building = config.values.get("hoodie.table.metadata.partitions.inflight", "").strip()
     is_indexing = any(
-        one.action is Action.INDEXING and one.state is not InstantState.COMPLETED for one in table.timeline.instants
+        instant.action is Action.INDEXING and instant.state is not InstantState.COMPLETED
+        for instant in table.timeline.instants
     )
     if building and not is_indexing:
         yield Finding(

@@ -151,7 +151,7 @@ def _pending_clean(table: TableState, instant: Instant) -> Iterator[Finding]:
 def _left_over(call: ServiceCall) -> Iterator[Finding]:
     """Heartbeats of dead writers without an instant, and markers of writes that have ended."""
     storage, timeline = call.table.storage, call.table.timeline
-    pending = {one.requested_time for one in timeline.instants if one.state is not InstantState.COMPLETED}
+    pending = {instant.requested_time for instant in timeline.instants if instant.state is not InstantState.COMPLETED}
     now_ms = call.environment.clock.now_ms()
     for beat in storage.list_folder(HEARTBEAT_FOLDER).files:
         with suppress(HudiError):

@@ -7,8 +7,9 @@ lists are committed.
 
 from __future__ import annotations
 
+import heapq
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,6 +23,8 @@ from pyhudi.engine.spilled_rows import SpillSettings
 S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
+TASKS_PER_CORE = 2
+"""More tasks than cores, so that one slow file does not leave the other cores idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +195,13 @@ class Engine(Protocol):
     def thread(self, run: Callable[[], None]) -> threading.Thread:
         """A thread, not started yet, in which the other methods may be called."""
         ...
+
+
+def spread(weights: Mapping[int, int], parts: int) -> tuple[tuple[int, ...], ...]:
+    """Divide numbered items into at most `parts` shares of about equal weight, the heaviest item first."""
+    shares: list[tuple[int, int, list[int]]] = [(0, n, []) for n in range(max(1, min(parts, len(weights))))]
+    for item, weight in sorted(weights.items(), key=lambda entry: (-entry[1], entry[0])):
+        total, number, share = heapq.heappop(shares)
+        share.append(item)
+        heapq.heappush(shares, (total + weight + 1, number, share))
+    return tuple(tuple(sorted(share)) for _, _, share in sorted(shares, key=lambda entry: entry[1]) if share)

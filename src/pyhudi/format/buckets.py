@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from pyhudi.format.file_names import file_id
 from pyhudi.format.hash_fields import HashValues, hash_values
-from pyhudi.format.java_hash import java_hash
-from pyhudi.format.xxhash32 import xxhash32
+from pyhudi.format.hashes import java_hash, xxhash32
 
 Numbers = npt.NDArray[np.int64]
 INT_MAX: Final = 2**31 - 1

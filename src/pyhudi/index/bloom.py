@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import Engine, TaskContext
-from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.bloom import (
     BLOOM_FILTER_KEY,
@@ -33,7 +32,7 @@ from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
-from pyhudi.metadata_table.unused_warning import warn_of_index
+from pyhudi.metadata_table.read_checks import warn_of_index
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice

@@ -25,8 +25,8 @@ from pyhudi.index.protocol import Index, KeyScope, Lookup, Tagged
 from pyhudi.index.search import search, to_search
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.merge.pairs import as_mask
+from pyhudi.metadata_table.read_checks import warn_of_index
 from pyhudi.metadata_table.record_locations import LocationReader, Locations
-from pyhudi.metadata_table.unused_warning import warn_of_index
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileGroupId, FileSlice

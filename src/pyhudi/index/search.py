@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from pyhudi.engine.protocol import Engine
-from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, spread
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.tagging import TagTask, tag_files
 from pyhudi.io.exchange import Segment

@@ -1,29 +1,43 @@
-"""Selects the index that the options ask for."""
+"""Selects the index that the options ask for. The simple index is the lookup that all of them share."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyhudi.config.enums import IndexType
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Engine
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.index.bloom import BloomIndex
 from pyhudi.index.key_value.in_memory import locations_of_process
 from pyhudi.index.key_value.index import RememberingIndex
 from pyhudi.index.key_value.stores.open import locations_in_store, locations_of_class
-from pyhudi.index.protocol import Index, KeyScope
+from pyhudi.index.protocol import Index, KeyScope, Lookup, Tagged
 from pyhudi.index.record_index import RecordIndex
-from pyhudi.index.simple import SimpleIndex
+from pyhudi.index.search import search, to_search
 from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
 from pyhudi.metadata_table.partitions.maintained import is_by_partition
-from pyhudi.metadata_table.read_checks import disbelief
+from pyhudi.metadata_table.read_checks import problem_for_reads, warn_of_index, warn_of_metadata_table
 from pyhudi.metadata_table.record_locations import location_reader
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.metadata_table.unused_warning import warn_of_index, warn_of_metadata_table
+from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.metadata_partitions import BLOOM_FILTERS, RECORD_INDEX
 from pyhudi.table.state import TableState
 
 _log = logging.getLogger("pyhudi")
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleIndex:
+    """SIMPLE, and GLOBAL_SIMPLE with a table-wide lookup. Cost: the key column of every slice; one round of tasks."""
+
+    def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
+        """See `Index.tag`."""
+        searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
+        weights = {number: file_slice.size for number, file_slice in enumerate(slices)}
+        return search(engine, lookup, slices, searched, weights)
 
 
 def index_of(config: WriteConfig, table: TableState) -> Index:
@@ -103,7 +117,7 @@ def _believed(table: TableState, index: str, instead: str) -> MetadataState | No
         return None
     try:
         state = load_metadata_state(table)
-        reason = disbelief(state)
+        reason = problem_for_reads(state)
     except (CorruptDataError, NotFoundError) as error:
         reason = str(error)
     if reason is not None:

@@ -1,4 +1,4 @@
-"""Late rows of deleted records: staged rows without a stored version are compared with the tombstones in footers.
+"""Rows of deleted records: staged rows are compared with the tombstones in footers, and with the deletes in logs.
 
 A row whose ordering value is below that of a delete in a footer (`format/tombstones.py`) is not written: it would also
 have lost against the row that was deleted. Cost: the footer of each base file of the touched partitions.
@@ -15,12 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import Engine, TaskContext
-from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY, decode_tombstones
-from pyhudi.index.protocol import Lookup, Tagged
-from pyhudi.index.search import tag_task, to_search
+from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
+from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.tagging import KeyIndex, StagedKeys, TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
@@ -28,11 +27,31 @@ from pyhudi.merge.pairs import flattened, incoming_wins
 from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.tasks.stage import ROW, StagedSplit
-from pyhudi.tasks.tagged_rows import BARRED, FILE, TAGS_SCHEMA
+from pyhudi.tasks.tagged_rows import BARRED, FILE, NEW_RECORD, TAGS_SCHEMA
 
 _Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ReturningTask:
+    """Tag the rows of a split that have tags of base files in `of_bases`, and none of a stored record in `stored`."""
+
+    storage: StorageSpec
+    folder: str
+    split: StagedSplit
+    of_bases: tuple[Segment, ...]
+    stored: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """The tags of the rows, and how many there are by the number of the slice, and by partition path."""
+
+    segment: Segment
+    by_slice: tuple[tuple[int, int], ...]
+    by_partition: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +156,62 @@ def settle_late_rows(context: TaskContext, task: SettleTask) -> Settled:
         batch = pa.RecordBatch.from_arrays([*tags.values(), *others], schema=TAGS_SCHEMA)
         segment = Segment(path, (writer.write(batch),), count)
     return Settled(segment, tuple(counts))
+
+
+def tag_returning_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], tagged: Tagged) -> Tagged:
+    """The tags, and in addition those of rows whose records logs have deleted from the base file that has them.
+
+    Cost: the key columns of the base files of `lookup.decided_by_logs`; two rounds of tasks. Nothing without any.
+    """
+    searched = [
+        SliceToSearch(number, slice_files(file_slice.base, ()), file_slice.partition_path)
+        for number, file_slice in enumerate(slices)
+    ]
+    weights = {
+        number: file_slice.size
+        for number, file_slice in enumerate(slices)
+        if file_slice.base is not None and file_slice.group in lookup.decided_by_logs
+    }
+    if not weights:
+        return tagged
+    of_bases = search(engine, replace(lookup, folder=f"{lookup.folder}/bases"), slices, searched, weights)
+    tasks = [
+        ReturningTask(lookup.storage, lookup.folder, lookup.splits[n], found, tagged.segments.get(n, ()))
+        for n, found in sorted(of_bases.segments.items())
+    ]
+    segments, updates, known = dict(tagged.segments), Counter(tagged.updates), Counter(tagged.known_rows)
+    results = engine.map(tag_returning, tasks, size_bytes=0, description="tag deleted records that come back")
+    for number, result in zip(sorted(of_bases.segments), results, strict=True):
+        segments[number] = (*segments.get(number, ()), result.segment)
+        updates.update({slices[at]: rows for at, rows in result.by_slice})
+        known.update({(number, path): rows for path, rows in result.by_partition})
+    return replace(tagged, segments=segments, updates=updates, known_rows=known)
+
+
+def tag_returning(context: TaskContext, task: ReturningTask) -> Returning:
+    """Tag the rows of a split; each record comes back in one group. Memory: the tags of the split."""
+    storage = open_spec(task.storage)
+    of_bases = pa.Table.from_batches(
+        (batch for segment in task.of_bases for batch in read_segment(storage, segment)), TAGS_SCHEMA
+    )
+    stored = [np.asarray(batch.column(ROW)) for segment in task.stored for batch in read_segment(storage, segment)]
+    rows, first = np.unique(np.asarray(of_bases.column(ROW)), return_index=True)
+    returns = ~np.isin(rows, np.concatenate([np.zeros(0, np.int64), *stored]))
+    rows, files = rows[returns], np.asarray(of_bases.column(FILE))[first[returns]]
+    with open_exchange(storage, task.split.keys_path) as reader:
+        by_partition = [
+            (partition.partition_path, int(np.isin(reader.get_batch(partition.batch).column(ROW), rows).sum()))
+            for partition in task.split.partitions
+        ]
+    count = len(rows)
+    tags = [
+        pa.array(rows),
+        pa.array(files.astype(np.int32)),
+        pa.array(np.full(count, NEW_RECORD, dtype=np.int64)),
+        pa.array(np.zeros(count, dtype=bool)),
+    ]
+    path = f"{task.folder}/returning-{context.write_token}.arrow"
+    with ExchangeWriter(storage, path, TAGS_SCHEMA) as writer:
+        segment = Segment(path, (writer.write(pa.RecordBatch.from_arrays(tags, schema=TAGS_SCHEMA)),), count)
+    numbers, counts = np.unique(files, return_counts=True)
+    return Returning(segment, tuple(zip(numbers.tolist(), counts.tolist(), strict=True)), tuple(by_partition))

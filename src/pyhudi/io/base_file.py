@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi.errors import CorruptDataError, LockLostError
+from pyhudi.errors import CorruptDataError, LockLostError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.ranges import Range
+from pyhudi.format.parquet.footer import TAIL, has_encrypted_columns
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.column_ranges import ranges_of_footer
-from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.io.row_groups import RowGroupWriter
@@ -29,6 +30,7 @@ _FULL_ENOUGH = 0.03
 """Share of the maximum size that may be left over: else the last row groups would be ever smaller."""
 _TOO_LARGE = 1 / 16
 """Share of the maximum size by which a file may exceed it, if its last rows cannot be compressed as the first could."""
+_ENCRYPTED_FOOTER: Final = b"PARE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,4 +302,31 @@ def _damaged(path: str, cause: object) -> CorruptDataError:
         "this base file is damaged; restore it from a copy, or roll the table back to before it was written",
         path=path,
         cause=str(cause),
+    )
+
+
+def check_footer_is_plain(source: Any, path: str) -> None:
+    """Raise `UnsupportedFeatureError` if the footer of an open file is encrypted. Cost: its last bytes."""
+    if _last_bytes(source, TAIL.size).endswith(_ENCRYPTED_FOOTER):
+        raise _encrypted(path)
+
+
+def check_columns_are_plain(source: Any, footer: pq.FileMetaData, path: str) -> None:
+    """Raise `UnsupportedFeatureError` if columns of an open file are encrypted. Cost: its last bytes."""
+    size, _ = TAIL.unpack(_last_bytes(source, TAIL.size))
+    if size != footer.serialized_size:
+        data = _last_bytes(source, size + TAIL.size)[: footer.serialized_size]
+        if has_encrypted_columns(data, path=path):
+            raise _encrypted(path)
+
+
+def _last_bytes(source: Any, count: int) -> bytes:
+    size = source.seek(0, os.SEEK_END)
+    source.seek(max(size - count, 0))
+    return bytes(source.read(count))
+
+
+def _encrypted(path: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        "this Parquet file is encrypted, and pyhudi has no keys: write it again without encryption", path=path
     )

@@ -28,13 +28,18 @@ class ColumnStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnBounds:
+class FooterBounds:
     """A column of a file with `rows` rows: `low` and `high` as Python's values, else as `ColumnStatistics`."""
 
     rows: int
     nulls: int | None
     low: Any
     high: Any
+
+    @property
+    def has_only_nulls(self) -> bool:
+        """Whether it is known to have no value."""
+        return self.nulls is not None and self.nulls >= self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ def read_statistics(storage: Storage, path: str) -> FileStatistics:
         return FileStatistics(footer.num_rows, columns)
 
 
-def read_bounds(storage: Storage, path: str, names: Collection[str]) -> dict[str, ColumnBounds]:
+def read_bounds(storage: Storage, path: str, names: Collection[str]) -> dict[str, FooterBounds]:
     """The bounds of those of these columns that the file has and that are not nested. Cost: one or two ranged reads.
 
     Raises `CorruptDataError` naming the file when its footer does not parse, and `NotFoundError`.
@@ -76,7 +81,7 @@ def read_bounds(storage: Storage, path: str, names: Collection[str]) -> dict[str
                 nulls, low, high, _ = _summed([group.column(number) for group in groups])
                 if _is_coarser_in_python(column):
                     low = high = None
-                found[column.path] = ColumnBounds(footer.num_rows, nulls, low, high)
+                found[column.path] = FooterBounds(footer.num_rows, nulls, low, high)
         return found
 
 

@@ -75,7 +75,7 @@ class RowGroupWriter:
     @property
     def unlisted(self) -> Mapping[str, Range]:
         """The ranges of columns in those row groups that have no statistics of them, by column."""
-        return {one.column: one for one in self._unlisted.ranges()}
+        return {range_.column: range_ for range_ in self._unlisted.ranges()}
 
     def close(self, metadata: Mapping[str, str]) -> pq.FileMetaData:
         """Write the footer with these pairs of keys and values, and return it without them."""

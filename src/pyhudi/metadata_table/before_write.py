@@ -12,7 +12,7 @@ from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import can_be_built
-from pyhudi.metadata_table.write_checks import distrust
+from pyhudi.metadata_table.write_checks import problem_for_writes
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import drop_metadata_table, drop_partitions, has_metadata_table
 from pyhudi.table.state import TableState
@@ -62,7 +62,7 @@ def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState
     config = table.config
     if not has_metadata_table(table):
         return table
-    reason = distrust(table)
+    reason = problem_for_writes(table)
     if reason is not None:
         _log.warning(
             "the metadata table is dropped: %s; a write with hoodie.metadata.enable=true builds it again", reason

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import AddressedRows, Exchange, TaskContext
-from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.engine.protocol import TASKS_PER_CORE, AddressedRows, Exchange, TaskContext, spread
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, RecordType

@@ -22,6 +22,7 @@ from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.records import encode_metadata_records, sorted_by_key
 from pyhudi.format.metadata_table.schema import KEY, record_schema
 from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.metadata_partitions import RECORD_INDEX
@@ -35,6 +36,24 @@ LOOKUP_BLOCK_BYTES: Final = 128 * 1024
 """The size of their data blocks. A reader decodes one for each key; in those of JVM Hudi's size that takes 5 ms."""
 PAYLOAD_AT: Final = 2
 """The column of a record's payload, after its key and its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSlice:
+    """The newest slice of a file group: a base file, or None, and the logs after it in the order of their writes.
+
+    Paths are relative to the data table. `blocks`: which blocks of the logs count. `log_compactions`: instants whose
+    logs stand for others; empty in version 6, where the names of logs do not show their write.
+    """
+
+    file_id: str
+    base: str | None
+    base_instant: str
+    logs: tuple[str, ...]
+    blocks: BlockFilter = field(repr=False)
+    log_sizes: tuple[int, ...] = ()
+    base_size: int = 0
+    log_compactions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

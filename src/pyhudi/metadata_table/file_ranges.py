@@ -12,7 +12,7 @@ from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.hfile.reader import decode_hfile_records
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata_table.ranges import RANGES, Range, ranges_batch, ranges_without_rows
 from pyhudi.format.schema.avro_arrow import avro_to_arrow

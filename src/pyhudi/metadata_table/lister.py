@@ -23,9 +23,8 @@ from pyhudi.format.metadata_table.keys import NO_PARTITION
 from pyhudi.format.metadata_table.schema import FILES_COLUMN, KEY, TYPE, RecordType
 from pyhudi.format.safe_paths import path_problem
 from pyhudi.metadata_table.lookup import all_records, records_with_keys
-from pyhudi.metadata_table.read_checks import disbelief, missing_files
+from pyhudi.metadata_table.read_checks import missing_files, problem_for_reads, warn_of_metadata_table
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.metadata_table.unused_warning import warn_of_metadata_table
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.metadata_partitions import FILES
@@ -98,7 +97,7 @@ def metadata_lister(table: TableState, wanted: bool | None) -> MetadataLister | 
     """The lister over the metadata table; None where files are to be listed in the store.
 
     `wanted`: None uses the metadata table from table version 8 on, as JVM Hudi does. Warns (`MetadataTableWarning`)
-    where it must not be believed. Cost: two listings and `disbelief`; nothing without a metadata table.
+    where it must not be believed. Cost: two listings and `problem_for_reads`; nothing without a metadata table.
     """
     config = table.config
     use = table.version.has_completion_times if wanted is None else wanted
@@ -106,7 +105,7 @@ def metadata_lister(table: TableState, wanted: bool | None) -> MetadataLister | 
         return None
     try:
         state = load_metadata_state(table)
-        reason = disbelief(state) or missing_files(state)
+        reason = problem_for_reads(state) or missing_files(state)
     except _UNBELIEVABLE as error:
         reason = f"its timeline cannot be read ({error.message})"
     if reason is None:

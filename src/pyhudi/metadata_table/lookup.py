@@ -1,4 +1,4 @@
-"""Records of the metadata table as readers see them: all of a partition, by keys, by prefixes of keys.
+"""Records of the metadata table as readers see them: all of a partition, by keys, by prefixes of keys; statistics.
 
 A file group is read as base file and logs merged. Of a base file, and of a large block in a log, a lookup reads the
 index and the blocks with wanted keys; small blocks of logs are read whole.
@@ -20,17 +20,22 @@ from pyhudi.format.hfile.blocks import KeysAndValues, source_of
 from pyhudi.format.hfile.indexed import IndexedHFile, open_hfile, sorted_keys
 from pyhudi.format.log.blocks import BlockType, LogBlock
 from pyhudi.format.log.delete_block_decode import decode_delete_block
-from pyhudi.format.metadata_table.keys import file_group_of
+from pyhudi.format.metadata_table.keys import file_group_of, partition_stats_keys, text_id
 from pyhudi.format.metadata_table.records import conformed, decode_metadata_records
+from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN
 from pyhudi.io.hfile import WHOLE_FILE_BYTES_MAX, open_hfile_of
 from pyhudi.io.log.scan import LogReader, open_log, scan_blocks
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_changes import stored_partition
+from pyhudi.metadata_table.file_group import GroupSlice
 from pyhudi.metadata_table.merging import REMOVED, JoinedLogs, joined_records, merged_records
 from pyhudi.metadata_table.state import MetadataState
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 
 _BYTES_FOR_A_KEY: Final = 64 * 1024
 """What a key costs that is alone in its block: blocks of Hudi have 64 KiB before they are compressed."""
+_PARTITIONS_MAX: Final = 64
+"""So many partitions are looked up one by one; of more, all that a column has is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,3 +247,35 @@ def _decoded(
     keys, values = wanted.of(hfile)
     batch = decode_metadata_records(keys, values, payload, avro_schema=avro, path=path, offset=offset)
     return conformed(batch, payload)
+
+
+def statistics_of_files(
+    state: MetadataState, columns: Sequence[str], partition_paths: Sequence[str], *, partition: str = COLUMN_STATS
+) -> dict[str, pa.StructArray]:
+    """The statistics of the files of some partitions, and maybe of others, by column.
+
+    `partition`: `column_stats`, or an expression index, whose statistics of partitions are among them.
+
+    Cost: in each file group its logs, and index and wanted blocks of its base file. Raises as `records_with_prefixes`.
+    """
+    stored = [stored_partition(path) for path in partition_paths]
+    ids = [text_id(path) for path in stored] if len(stored) <= _PARTITIONS_MAX else [""]
+    prefixes = [text_id(column) + partition for column in columns for partition in ids]
+    found = records_with_prefixes(state, partition, COLUMN_STATS_COLUMN, prefixes)
+    return _by_column(found, columns)
+
+
+def statistics_of_partitions(
+    state: MetadataState, columns: Sequence[str], partition_paths: Sequence[str]
+) -> dict[str, pa.StructArray]:
+    """The statistics of some partitions, by column; `fileName` is the path. Cost: see `records_with_keys`."""
+    stored = pa.array([stored_partition(path) for path in partition_paths], pa.string())
+    keys = [partition_stats_keys(pa.array([column] * len(stored), pa.string()), stored) for column in columns]
+    found = records_with_keys(state, PARTITION_STATS, COLUMN_STATS_COLUMN, pa.concat_arrays(keys))
+    return _by_column(found, columns)
+
+
+def _by_column(records: pa.Table, columns: Sequence[str]) -> dict[str, pa.StructArray]:
+    payloads = records.column(COLUMN_STATS_COLUMN).combine_chunks()
+    names = payloads.field("columnName")
+    return {column: payloads.filter(pc.equal(names, column)) for column in columns}

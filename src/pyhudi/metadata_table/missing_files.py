@@ -11,7 +11,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import instant_in_name
 from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
 from pyhudi.format.timeline.instant import Instant
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_group import GroupSlice
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.write_checks import INITIAL_PREFIX
 from pyhudi.storage.protocol import Storage
@@ -37,9 +37,13 @@ def check_nothing_missing(
     if not inner.version.has_completion_times:
         _check_by_names(storage, inner, valid, partition, groups)
         return
-    merged = [one.base_instant for one in groups.values() if not _is_first(one.base_instant)]
+    merged = [group_slice.base_instant for group_slice in groups.values() if not _is_first(group_slice.base_instant)]
     oldest = min(merged) if len(merged) == len(groups) else ""
-    counting = (one for one in inner.completed_writes if one.requested_time in valid and position_of(one) >= oldest)
+    counting = (
+        instant
+        for instant in inner.completed_writes
+        if instant.requested_time in valid and position_of(instant) >= oldest
+    )
     writes = load_written_files(storage, inner.version, counting)
     built = _built(writes, partition)
     for write, files in writes.items():
@@ -69,14 +73,19 @@ def _check_by_names(
     A slice of a compaction tells that the partition was not built again since. One of a build has a number that no
     other has, unless it was given again after the first of them was archived.
     """
-    begins = {file_id: one.base_instant or instant_in_name(one.logs[0]) for file_id, one in groups.items()}
+    begins = {
+        file_id: group_slice.base_instant or instant_in_name(group_slice.logs[0])
+        for file_id, group_slice in groups.items()
+    }
     first = min(begins.values())
     oldest = "" if _is_first(first) else first
     counting = (
         write for write in inner.completed_writes if write.requested_time in valid and write.requested_time >= oldest
     )
     writes = load_written_files(storage, inner.version, counting)
-    numbers_are_whole = any(_is_first(one.requested_time) and FILES in files.written for one, files in writes.items())
+    numbers_are_whole = any(
+        _is_first(instant.requested_time) and FILES in files.written for instant, files in writes.items()
+    )
     for files in writes.values():
         for file in files.written.get(partition, ()):
             begin, of_slice = begins.get(file.file_id, first), instant_in_name(file.name)
@@ -102,7 +111,9 @@ def _is_first(base_instant: str) -> bool:
 
 def _built(writes: Mapping[Instant, WrittenFiles], partition: str) -> str | None:
     """When the partition was built: what commits before it named is gone. None where that is not known."""
-    first = (one for one, files in writes.items() if _is_first(one.requested_time) and partition in files.written)
+    first = (
+        instant for instant, files in writes.items() if _is_first(instant.requested_time) and partition in files.written
+    )
     return max(map(position_of, first), default=None)
 
 

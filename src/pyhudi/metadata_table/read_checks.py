@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from pyhudi.config.table_config import TableConfig
-from pyhudi.errors import HudiError, NotFoundError
+from pyhudi.errors import HudiError, MetadataTableWarning, NotFoundError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
 from pyhudi.format.timeline.instant import Action, InstantState
@@ -14,14 +18,21 @@ from pyhudi.metadata_table.folders import PROPERTIES_PATH
 from pyhudi.metadata_table.state import MetadataState
 from pyhudi.metadata_table.write_checks import INITIAL_PREFIX, missing_writes
 from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.timeline import load_timeline
 
 _TIME_DIGITS = 17
 _VERSION = "hoodie.table.version"
+_log = logging.getLogger("pyhudi")
+_REBUILD: Final = (
+    "Build it again with table.recovery.rebuild_metadata_table(), or drop it with a write under "
+    "hoodie.metadata.enable=false"
+)
+_told: WeakKeyDictionary[Storage, set[tuple[str, str]]] = WeakKeyDictionary()
 
 
-def disbelief(state: MetadataState) -> str | None:
+def problem_for_reads(state: MetadataState) -> str | None:
     """Why the metadata table must not be believed; None if nothing speaks against it.
 
     Damage in its files shows when they are read. Cost: one read; where its timeline has what the table's lacks, one
@@ -72,7 +83,9 @@ def missing_files(state: MetadataState) -> str | None:
     (group, *_) = state.slices(FILES)
     if group.base is None:
         return "the base file of its list of files is missing"
-    compactions = [one.requested_time for one in state.timeline.completed_writes if one.action is Action.COMMIT]
+    compactions = [
+        instant.requested_time for instant in state.timeline.completed_writes if instant.action is Action.COMMIT
+    ]
     if group.base_instant < max(compactions, default=""):
         return f"what the compaction {max(compactions)} wrote is missing"
     if not state.timeline.version.has_completion_times:
@@ -145,3 +158,42 @@ def _not_on(state: MetadataState, known: frozenset[str]) -> tuple[str, ...]:
         and len(instant.requested_time) == _TIME_DIGITS
         and not instant.requested_time.startswith(INITIAL_PREFIX)
     )
+
+
+def warn_of_metadata_table(storage: Storage, reason: str, *, is_listed: bool = False) -> None:
+    """Warn that the metadata table is not used. `is_listed`: files are listed instead, of which each read tells."""
+    is_new = _is_new(storage, "", reason)
+    if is_listed:
+        _warn(
+            "the metadata table is not used",
+            reason,
+            f"files are listed instead, which gives the right rows. {_REBUILD}",
+        )
+    elif is_new:
+        _warn("no index of the metadata table is used", reason, _REBUILD)
+
+
+def warn_of_index(storage: Storage, index: str, reason: str, *, is_there: bool = True) -> None:
+    """Warn that an index is not used, for each reason once as long as a process uses this store.
+
+    `index`: the name of its partition. `is_there`: whether the table has it, so that it is to be built again.
+    """
+    if _is_new(storage, index, reason):
+        verb = "refresh" if is_there else "create"
+        _warn(
+            f"the index {index} is not used",
+            reason,
+            f"Build it {'again ' if is_there else ''}with table.indexes.{verb}({index!r})",
+        )
+
+
+def _is_new(storage: Storage, index: str, reason: str) -> bool:
+    told = _told.setdefault(storage, set())
+    is_new = (index, reason) not in told
+    told.add((index, reason))
+    return is_new
+
+
+def _warn(what: str, reason: str, repair: str) -> None:
+    _log.warning("%s: %s; %s", what, reason, repair)
+    warnings.warn(f"{what}: {reason}; {repair}", MetadataTableWarning, stacklevel=5)

@@ -28,7 +28,7 @@ from pyhudi.merge.table_rules import TableRules, table_rules_of
 from pyhudi.metadata_table.file_changes import Change
 from pyhudi.metadata_table.slice_changes import SliceChange
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.block_filter import block_filter
+from pyhudi.table.archive.writes import block_filter
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 

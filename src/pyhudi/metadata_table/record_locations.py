@@ -13,7 +13,7 @@ from pyhudi.format.hfile.indexed import sorted_keys
 from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.locations import locations_of
 from pyhudi.format.metadata_table.schema import KEY, RECORD_INDEX_COLUMN
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_group import GroupSlice
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.lookup import Wanted, read_slice
 from pyhudi.metadata_table.partitions.maintained import is_by_partition

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyhudi.config.options_metadata_table import MetadataTableOptions
-from pyhudi.config.options_record_index import RecordIndexOptions
+from pyhudi.config.options_metadata_table import MetadataTableOptions, RecordIndexOptions
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.metadata_table.partitions.bloom_filters import BloomFiltersPartition
 from pyhudi.metadata_table.partitions.column_stats import ColumnStatsPartition

@@ -68,7 +68,7 @@ def drop_what_stays(table: TableState, write: Instant, undone_by: str, check_hel
 def _over_columns_of(table: TableState, write: Instant) -> frozenset[str]:
     """The indexes over columns that the table does not have without this write, or has with another type."""
     present = table.config.metadata_partitions
-    definitions = {name: one for name, one in indexed_columns(table).items() if name in present}
+    definitions = {name: definition for name, definition in indexed_columns(table).items() if name in present}
     if not definitions:
         return frozenset()
     others = tuple(instant for instant in table.timeline.instants if instant.requested_time != write.requested_time)
@@ -77,8 +77,8 @@ def _over_columns_of(table: TableState, write: Instant) -> frozenset[str]:
     before, now = (pa.schema([]) if one is None else one.arrow for one in (former, schema))
     return frozenset(
         name
-        for name, one in definitions.items()
-        if types_at(before, one.source_columns) != types_at(now, one.source_columns)
+        for name, definition in definitions.items()
+        if types_at(before, definition.source_columns) != types_at(now, definition.source_columns)
     )
 
 

@@ -16,7 +16,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.io.log.block_filter import BlockFilter
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_group import GroupSlice
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.missing_files import check_nothing_missing
 from pyhudi.storage.protocol import FileInfo, Storage

@@ -12,7 +12,7 @@ from typing import Final
 
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_instant_file_name
-from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
+from pyhudi.io.log.block_filter import LogSlice, exclude_blocks
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.metadata_table.write_checks import INITIAL_PREFIX
@@ -116,17 +116,19 @@ def partitions_with(table: TableState, write: Instant) -> frozenset[str]:
     if is_merged(table, write.requested_time):
         return names
     inner = load_timeline(table.storage, inner_version(table.version))
-    built: dict[str, str] = {one.requested_time: one.completion_time or "" for one in inner.completed_writes}
+    built: dict[str, str] = {
+        instant.requested_time: instant.completion_time or "" for instant in inner.completed_writes
+    }
     return frozenset(name for name in names if _has(table, name, built, position_of(write)))
 
 
 def _has(table: TableState, partition: str, built: Mapping[str, str], completed: str) -> bool:
     """Whether the first files of a partition were completed after a write."""
     parsed = [parse_data_file(name) for name in table.storage.list_names(partition_folder(partition))]
-    first = [one for one in parsed if one is not None and one.instant_time.startswith(INITIAL_PREFIX)]
+    first = [instant for instant in parsed if instant is not None and instant.instant_time.startswith(INITIAL_PREFIX)]
     if not table.version.has_completion_times:
         return any(isinstance(one, BaseFileName) for one in first)
-    return built.get(max((one.instant_time for one in first), default=""), "") > completed
+    return built.get(max((instant.instant_time for instant in first), default=""), "") > completed
 
 
 def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: str) -> None:
@@ -138,5 +140,5 @@ def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: st
             slices.add(LogSlice(folder, name.file_id, name.instant_time))
         elif isinstance(name, LogFileName) and name.instant_time == instant_time:
             storage.delete(info.path)
-    for log_slice in sorted(slices, key=lambda one: (one.file_id, one.base_instant)):
+    for log_slice in sorted(slices, key=lambda group_slice: (group_slice.file_id, group_slice.base_instant)):
         exclude_blocks(storage, undone_by, instant_time, log_slice)

@@ -12,7 +12,7 @@ INITIAL_PREFIX = "0" * 10
 """What the instants begin with under which partitions of the metadata table were built."""
 
 
-def distrust(table: TableState) -> str | None:
+def problem_for_writes(table: TableState) -> str | None:
     """Why the metadata table must not be gone on from; None if nothing speaks against it. Cost: a listing.
 
     A release that does not know the metadata table commits beside it. So each write of the active timeline that was

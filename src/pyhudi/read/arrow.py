@@ -23,14 +23,21 @@ from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.format.schema.avro_arrow import is_list
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
-from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
+from pyhudi.io.base_file import (
+    check_columns_are_plain,
+    check_footer_is_plain,
+    opened_base_file,
+    read_footer,
+    row_group_ends,
+)
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
-from pyhudi.read.bootstrapped_slices import parts_of
+from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, row_ranges
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.prefetch import in_order
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
+from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.telemetry.tracing import span
 
@@ -319,3 +326,88 @@ def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> p
             holds = pc.field(name) == value
             guarantee = holds if guarantee is None else guarantee & holds
     return guarantee
+
+
+def count_rows(storage: Storage, plan: ScanPlan, where: Where) -> int:
+    """The number of rows of a scan, in bounded memory.
+
+    Cost: without a condition, one footer per base file that has no logs. Slices with logs, and all slices where rows
+    must be read (a condition, or a range of time), are read with one column besides those that this needs.
+    """
+    if not plan.schema.names:
+        return 0
+    if where is not None or plan.commit_times is not None:
+        return _counted(storage, plan, where)
+    files = [
+        scan_slice.files.base
+        for scan_slice in plan.slices
+        if scan_slice.files.base is not None and not scan_slice.files.logs
+    ]
+    with missing_files_named(storage), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        in_files = sum(pool.map(lambda path: read_footer(storage, path).rows, files))
+    with_logs = replace(plan, slices=tuple(scan_slice for scan_slice in plan.slices if scan_slice.files.logs))
+    return in_files + _counted(storage, with_logs, None)
+
+
+def _counted(storage: Storage, plan: ScanPlan, where: Where) -> int:
+    names = plan.schema.names
+    narrow = COMMIT_TIME if COMMIT_TIME in names else names[0]
+    return sum(batch.num_rows for batch in read_batches(storage, plan, [narrow], where))
+
+
+def parts_of(
+    storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str], condition: Condition | None
+) -> Sequence[range | None]:
+    """The rows of each part of a slice; None for all rows.
+
+    Parts whose row groups in the source cannot match the condition are left out. Cost: none for a small slice; else the
+    footers of skeleton and source.
+    """
+    source = one.files.source
+    if source is None or one.files.logs or source.size < DIVIDED_FROM_BYTES:
+        return (None,)
+    parts = row_ranges(storage, one.files, columns, ROWS_PER_PART)
+    return _matching_rows_of_parts(plan, one, parts, condition) if parts else (None,)
+
+
+def _matching_rows_of_parts(
+    plan: ScanPlan, one: ScanSlice, parts: Sequence[range], condition: Condition | None
+) -> Sequence[range]:
+    """The parts that statistics in the footer of the source do not rule out.
+
+    Arrow passes over what a footer does not say, and statistics of writers that ordered texts or numbers in another
+    way. A column that the source does not have, as it is of the skeleton or of the names of folders, may have any
+    value. Statistics of columns with another type than that of the table, and of types whose order writers did not
+    always agree about, are not asked.
+    """
+    import pyarrow.dataset as ds
+
+    source = one.files.source
+    assert source is not None
+    assert one.files.base is not None
+    if condition is None or condition.prunes is None or one.files.names_in_base is not None:
+        return parts
+    asked = columns_of(condition.prunes, plan.schema)
+    storage = open_spec(source.storage)
+    with opened_base_file(storage, source.path) as (file, parquet):
+        stored = parquet.schema_arrow
+        if any(name in stored.names and not _is_ordered(stored.field(name).type, plan, name) for name in asked):
+            return parts
+        fragment = ds.ParquetFileFormat().make_fragment(file)
+        kept = {group.id for group in fragment.subset(condition.prunes, plan.schema).row_groups}
+        ends = row_group_ends(parquet.metadata)
+    begins = (0, *ends[:-1])
+    return [rows for rows in parts if any(begins[number] < rows.stop and ends[number] > rows.start for number in kept)]
+
+
+def _is_ordered(kind: pa.DataType, plan: ScanPlan, name: str) -> bool:
+    """Whether the values of a column are compared by everyone as the table compares them. Of NaN see `Condition`."""
+    kinds = (
+        pa.types.is_integer,
+        pa.types.is_string,
+        pa.types.is_date,
+        pa.types.is_boolean,
+        pa.types.is_timestamp,
+        pa.types.is_floating,
+    )
+    return bool(kind == plan.schema.field(name).type) and any(is_kind(kind) for is_kind in kinds)

@@ -46,11 +46,11 @@ def read_few_rows(storage: Storage, plan: ScanPlan, columns: Sequence[str] | Non
     plan = prune_partitions(plan, where)
     found: list[pa.Table] = []
     others: list[ScanSlice] = []
-    for one in plan.plain if condition is not None else ():
+    for file_slice in plan.plain if condition is not None else ():
         assert condition is not None
-        rows = _rows_of_file(storage, plan, one, schema, condition)
+        rows = _rows_of_file(storage, plan, file_slice, schema, condition)
         if rows is None:
-            others.append(one)
+            others.append(file_slice)
         else:
             found += rows
     rest = replace(plan, slices=(*others, *(plan.slices if condition is None else plan.merged)))

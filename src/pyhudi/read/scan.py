@@ -33,11 +33,9 @@ from pyhudi.read.skipping.expressions import IndexedExpression, indexed_expressi
 from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.archive.history import archived_metadata
-from pyhudi.table.archive.writes import load_archived_writes
-from pyhudi.table.block_filter import block_filter, with_archive
-from pyhudi.table.columns_at_a_time import with_names_of
+from pyhudi.table.archive.writes import block_filter, load_archived_writes, with_archive
 from pyhudi.table.file_slice import FileSlice, slice_files
-from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
+from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, with_names_of
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.errors import ConfigError
 from pyhudi.format.schema.meta_columns import with_meta_columns
+from pyhudi.format.schema.result_tables import schema_of
 from pyhudi.io.column_statistics import matching, read_statistics
 from pyhudi.read.slices import missing_files_named
 from pyhudi.storage.open import open_spec
@@ -22,18 +23,9 @@ from pyhudi.table.state import TableState
 _FILES_PER_TASK = 64
 _FOOTER_BYTES = 64 * 1024
 """About what is read per file; an engine may run small work in this process."""
-STATISTICS_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("file_id", pa.string()),
-        ("path", pa.string()),
-        ("column", pa.string()),
-        ("rows", pa.int64()),
-        ("nulls", pa.int64()),
-        ("min", pa.string()),
-        ("max", pa.string()),
-        ("bytes", pa.int64()),
-    ]
+STATISTICS_SCHEMA = schema_of(
+    "partition_path string, file_id string, path string, column string, rows int64, nulls int64, min string, "
+    "max string, bytes int64"
 )
 
 
@@ -81,8 +73,8 @@ def statistics_of_files(_: TaskContext, task: StatisticsTask) -> pa.RecordBatch:
         for file in task.files:
             statistics = read_statistics(storage, file.path)
             place = (file.partition_path, file.file_id, file.path)
-            for one in matching(statistics, task.columns):
-                row = (*place, one.column, statistics.rows, one.nulls, one.low, one.high, one.size)
+            for column in matching(statistics, task.columns):
+                row = (*place, column.column, statistics.rows, column.nulls, column.low, column.high, column.size)
                 for of_column, value in zip(values.values(), row, strict=True):
                     of_column.append(value)
     return pa.RecordBatch.from_pydict(values, schema=STATISTICS_SCHEMA)

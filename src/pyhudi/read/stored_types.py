@@ -10,17 +10,17 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from pyhudi.environment import SYSTEM
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.schema.avro_arrow import is_list
+from pyhudi.format.schema.evolution import is_reread_as
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.format.schema.reread_values import is_reread_as
 from pyhudi.format.schema.stored_names import StoredNames
 from pyhudi.io.base_file import read_footer
-from pyhudi.read.file_identity import FileIdentity, identity_of_base
 from pyhudi.read.scan import ScanSlice
 from pyhudi.read.slices import missing_files_named
 from pyhudi.storage.protocol import Storage
@@ -29,6 +29,10 @@ _READ_BY_ALL: Final = frozenset({(pa.int32(), pa.int64()), (pa.int32(), pa.float
 """(file, table): what the readers of Parquet of all engines convert by themselves."""
 _FILES_MAX: Final = 10_000
 """Of how many files this process keeps the columns."""
+FileIdentity: TypeAlias = tuple[str, str, int, int]
+"""Store, path, size and time of modification."""
+_SETTLED_AFTER_MS: Final = 3_000
+"""Stores tell times of modification in milliseconds or seconds: a younger file may change, and keep its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +191,16 @@ def _leaf_is_read(stored: pa.DataType, wanted: pa.DataType) -> bool:
         return not is_number or stored == wanted or (stored, wanted) in _READ_BY_ALL
     is_text = is_number or pa.types.is_decimal(stored) or pa.types.is_date(stored)
     return not (pa.types.is_string(wanted) and is_text)
+
+
+def identity_of_base(storage: Storage, one: ScanSlice) -> FileIdentity | None:
+    """What no other content of the slice's base file shares; None where nothing may be remembered of it.
+
+    The name of a file of Hudi's is never given again. A plain file may be written anew at its path, with its size.
+    """
+    path = one.files.base
+    assert path is not None
+    is_young = SYSTEM.clock.now_ms() - one.modified_ms < _SETTLED_AFTER_MS
+    if is_young and parse_data_file(path.rpartition("/")[2]) is None:
+        return None
+    return storage.uri, path, one.size, one.modified_ms

@@ -121,7 +121,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(one) for one in self._plan.slices]
+        return [InputPartition(file_slice) for file_slice in self._plan.slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         plan = dataclasses.replace(self._plan, slices=(partition.value,))
@@ -137,7 +137,7 @@ class _ChangeReader(DataSourceReader):  # type: ignore[misc]
         self._schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(one) for one in self._plan.tasks]
+        return [InputPartition(task) for task in self._plan.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         plan = dataclasses.replace(self._plan, tasks=())

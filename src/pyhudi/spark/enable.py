@@ -8,10 +8,10 @@ chain only if its format is `hudi` or `org.apache.hudi`. Calls for all other for
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Final, TypeAlias, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,8 @@ FORMATS = ("hudi", "org.apache.hudi")
 _NOTES = "_pyhudi_notes"
 _REGISTERED = "spark.pyhudi.registered"
 
-Original = Callable[..., Any]
+Original: TypeAlias = Callable[..., Any]
+Wrapper: TypeAlias = Callable[[Original], Original]
 _originals: dict[tuple[type, str], Original] = {}
 
 
@@ -92,7 +93,7 @@ def unwrap() -> None:
     _originals.clear()
 
 
-def wrap(owner: type, wrappers: dict[str, Callable[[Original], Original]]) -> None:
+def wrap(owner: type, wrappers: Mapping[str, Wrapper]) -> None:
     """Wrap methods of a class of PySpark, each of them once."""
     for name, wrapper in wrappers.items():
         if (owner, name) not in _originals:
@@ -126,47 +127,45 @@ def _format(original: Original) -> Original:
     return format_
 
 
-def _option(original: Original) -> Original:
-    def option(self: Any, key: str, value: Any) -> Any:
-        notes_of(self).add_options({key: value})
-        return original(self, key, value)
+def noting(note: Callable[..., None]) -> Wrapper:
+    """Wrap a method so that `note` gets the notes and the arguments of a call, which Spark then gets, too."""
 
-    return option
+    def wrapper(original: Original) -> Original:
+        def method(self: Any, *args: Any, **named: Any) -> Any:
+            note(notes_of(self), *args, **named)
+            return original(self, *args, **named)
 
+        return method
 
-def _options(original: Original) -> Original:
-    def options(self: Any, **values: Any) -> Any:
-        notes_of(self).add_options(values)
-        return original(self, **values)
-
-    return options
+    return wrapper
 
 
-def _mode(original: Original) -> Original:
-    def mode(self: Any, saveMode: str | None) -> Any:  # noqa: N803 - Spark's own argument name
-        if saveMode is not None:
-            notes_of(self).mode = saveMode
-        return original(self, saveMode)
+def noting_as(name: str) -> Wrapper:
+    """Wrap a method of one argument, whatever Spark calls it: the notes keep it under this name, unless it is None."""
 
-    return mode
+    def note(notes: Notes, *args: Any, **named: Any) -> None:
+        for value in (*args, *named.values()):
+            if value is not None:
+                setattr(notes, name, value)
+
+    return noting(note)
 
 
-def _partition_by(original: Original) -> Original:
-    def partition_by(self: Any, *cols: Any) -> Any:
-        listed = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        notes_of(self).partition_by = tuple(listed)
-        return original(self, *cols)
+def unsupported(name: str) -> Wrapper:
+    """Wrap a method that only other formats support: a chain of calls with it is refused for a Hudi table."""
+    return noting(lambda notes, *_args, **_named: notes.unsupported.append(name))
 
-    return partition_by
+
+def _note_partitions(notes: Notes, *cols: Any) -> None:
+    notes.partition_by = tuple(cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols)
 
 
 def _stream_partition_by(original: Original) -> Original:
     """`partitionBy` of a stream writer. `foreachBatch` refuses partitions: Spark hears of those of other formats."""
 
     def partition_by(self: Any, *cols: Any) -> Any:
-        listed = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
         notes = notes_of(self)
-        notes.partition_by = tuple(listed)
+        _note_partitions(notes, *cols)
         return self if notes.is_hudi or notes.source is None else original(self, *cols)
 
     return partition_by
@@ -176,19 +175,6 @@ def tell_partitions(writer: Any) -> None:
     """Have Spark know the partitions that a stream writer of another format was told before its format."""
     if columns := notes_of(writer).partition_by:
         original_of(type(writer), "partitionBy")(writer, *columns)
-
-
-def _unsupported(name: str) -> Callable[[Original], Original]:
-    """Wrap a method that only other formats support: a chain of calls with it is refused for a Hudi table."""
-
-    def wrapper(original: Original) -> Original:
-        def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-            notes_of(self).unsupported.append(name)
-            return original(self, *args, **kwargs)
-
-        return noted
-
-    return wrapper
 
 
 def _load(original: Original) -> Original:
@@ -321,53 +307,27 @@ def _start(original: Original) -> Original:
     return start
 
 
-def _output_mode(original: Original) -> Original:
-    def output_mode(self: Any, outputMode: str) -> Any:  # noqa: N803 - Spark's own argument name
-        notes_of(self).mode = outputMode
-        return original(self, outputMode)
-
-    return output_mode
-
-
-def _query_name(original: Original) -> Original:
-    def query_name(self: Any, queryName: str) -> Any:  # noqa: N803 - Spark's own argument name
-        notes_of(self).query_name = queryName
-        return original(self, queryName)
-
-    return query_name
-
-
-_READER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
-    "format": _format,
-    "option": _option,
-    "options": _options,
-    "schema": _unsupported("schema"),
-    "load": _load,
+OPTION_NOTES: Final[Mapping[str, Wrapper]] = {
+    "option": noting(lambda notes, key, value: notes.add_options({key: value})),
+    "options": noting(lambda notes, **values: notes.add_options(values)),
 }
-STREAM_READER_NOTES: dict[str, Callable[[Original], Original]] = {
-    "option": _option,
-    "options": _options,
-    "schema": _unsupported("schema"),
-}
+STREAM_READER_NOTES: Final[Mapping[str, Wrapper]] = {**OPTION_NOTES, "schema": unsupported("schema")}
 """What `spark.readStream` has to remember for `table`; all else of it is Spark's."""
-_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
+_READER_WRAPPERS: Final[Mapping[str, Wrapper]] = {**STREAM_READER_NOTES, "format": _format, "load": _load}
+_WRITER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    **OPTION_NOTES,
+    **{name: unsupported(name) for name in ("bucketBy", "sortBy", "clusterBy")},
     "format": _format,
-    "option": _option,
-    "options": _options,
-    "mode": _mode,
-    "partitionBy": _partition_by,
-    "bucketBy": _unsupported("bucketBy"),
-    "sortBy": _unsupported("sortBy"),
-    "clusterBy": _unsupported("clusterBy"),
+    "mode": noting_as("mode"),
+    "partitionBy": noting(_note_partitions),
     "save": _save,
 }
-_STREAM_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
+_STREAM_WRITER_WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    **OPTION_NOTES,
     "format": _format,
-    "option": _option,
-    "options": _options,
-    "outputMode": _output_mode,
-    "queryName": _query_name,
+    "outputMode": noting_as("mode"),
+    "queryName": noting_as("query_name"),
     "partitionBy": _stream_partition_by,
-    "clusterBy": _unsupported("clusterBy"),
+    "clusterBy": unsupported("clusterBy"),
     "start": _start,
 }

@@ -6,13 +6,17 @@ it works on classic sessions and on Spark Connect.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import reduce
 from operator import and_
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
@@ -20,7 +24,6 @@ from pyspark.sql.types import DataType, StructType
 from pyhudi.errors import ConfigError, SchemaMismatchError
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.spark.fitted_values import Fit, fitting
-from pyhudi.spark.resolution import resolves
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.tasks.row_changes import CHANGE, Change
 from pyhudi.write.job import WriteJob
@@ -32,15 +35,32 @@ from pyhudi.write.row_changes.plan import (
     MergePlan,
     OfSource,
     Update,
+    changes_by_record,
     equalities,
     has_exact_text,
     is_global,
-    names_record,
+    is_kept,
+    stores_rows_of_source,
 )
 
 LARGE_TARGET_BYTES = 32 << 20
 """From this size of a table on, leaving out what the source cannot match is worth a job over the source."""
 _IN_TARGET, _IN_SOURCE, _CLAUSE = "#in_target", "#in_source", "#clause"
+_CODES: Mapping[type, Change] = {Update: Change.UPDATE, Delete: Change.DELETE, Insert: Change.INSERT}
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Those in which PySpark writes errors with a query, when they are made."""
+_asks: ContextVar[bool] = ContextVar("pyhudi_asks_spark", default=False)
+
+
+class _NoAnswers(logging.Filter):
+    """Leaves errors out that are answers to our questions."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        del record
+        return not _asks.get()
+
+
+_NO_ANSWERS = _NoAnswers()
 
 
 def quoted(name: str) -> str:
@@ -130,7 +150,7 @@ def changes_of_rows(
     for name, kind in _types(job).items():
         value = _of(name_of_target, name)
         if values is None:
-            value = value if _is_kept(job, name) else sql.lit(None).cast(kind)
+            value = value if is_kept(job, name) else sql.lit(None).cast(kind)
         elif name in values:
             value = fit(as_column(values[name]), kind, name)
         columns.append(value.alias(name))
@@ -154,21 +174,9 @@ def as_column(value: Any) -> Column:
 
 def _is_upsert(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequence[tuple[str, str]]) -> bool:
     """Whether the index can match the rows, and all values are those of the source."""
-    stores_all = all(
-        isinstance(clause, Delete)
-        or (
-            clause.values is not None
-            and len(clause.values) == len(job.schema.arrow.names)
-            and all(isinstance(value, OfSource) for value in clause.values.values())
-        )
-        for clause in plan.clauses
+    return stores_rows_of_source(job, plan, pairs, _storable(source), source.columns) and all(
+        _is_of_source(plan, source, clause.condition) for clause in plan.clauses
     )
-    if plan.not_matched_by_source or not stores_all:
-        return False
-    missing = {name.lower() for name in job.schema.arrow.names} - {name.lower() for name in source.columns}
-    if missing or not names_record(job, pairs, _storable(source)):
-        return False
-    return all(_is_of_source(plan, source, clause.condition) for clause in plan.clauses)
 
 
 def _storable(source: DataFrame) -> pa.Schema:
@@ -199,14 +207,9 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
     does = sql.col("#stored").isNotNull()
     adds = sql.col("#absent").isNotNull()
     is_delete = sql.col("#stored").isin(deletes) if deletes else sql.lit(False)
-    code = (
-        sql.when(does & is_delete & adds, int(Change.DELETE_OR_INSERT))
-        .when(does & is_delete, int(Change.DELETE))
-        .when(does & adds, int(Change.UPSERT))
-        .when(does, int(Change.UPDATE))
-        .when(adds & comparable, int(Change.INSERT_IF_ABSENT))
-        .when(adds, int(Change.INSERT))
-    )
+    code: Any = sql
+    for applies, change in changes_by_record(does, is_delete, adds, comparable):
+        code = code.when(applies, int(change))
     spelled = {name.lower(): name for name in source.columns}
     fit = fitting(rows)
     return (
@@ -308,7 +311,7 @@ def _chosen(
     return rows.where(sql.col(_CLAUSE).isNotNull()).select(
         key.alias(RECORD_KEY),
         path.alias(PARTITION_PATH),
-        _by_clause(first, [sql.lit(int(_code(clause))) for clause in clauses]).cast("tinyint").alias(CHANGE),
+        _by_clause(first, [sql.lit(int(_CODES[type(clause)])) for clause in clauses]).cast("tinyint").alias(CHANGE),
         *[
             _by_clause(first, [_value(job, plan, clause, name, kind, source, fit) for clause in clauses]).alias(name)
             for name, kind in _types(job).items()
@@ -344,16 +347,6 @@ def _clause_number(clauses: Sequence[Clause], first: int) -> Column:
     return number
 
 
-def _code(clause: Clause) -> Change:
-    match clause:
-        case Update():
-            return Change.UPDATE
-        case Delete():
-            return Change.DELETE
-        case Insert():
-            return Change.INSERT
-
-
 def _by_clause(first: int, values: Sequence[Column]) -> Column:
     """The value of the chosen clause; `first`: the number of the first one."""
     chosen = sql.when(sql.col(_CLAUSE) == first, values[0])
@@ -373,17 +366,11 @@ def _value(
             spelled = {each.lower(): each for each in source.columns}
             if name.lower() in spelled:
                 return fit(_of_source(plan, source, spelled[name.lower()]), kind, name)
-        return stored if _is_kept(job, name) else sql.lit(None).cast(kind)
+        return stored if is_kept(job, name) else sql.lit(None).cast(kind)
     value = (clause.values or {}).get(name)
     if value is None and name not in (clause.values or {}):
         return stored if isinstance(clause, Update) else sql.lit(None).cast(kind)
     return fit(_of_source(plan, source, value.name) if isinstance(value, OfSource) else as_column(value), kind, name)
-
-
-def _is_kept(job: WriteJob, name: str) -> bool:
-    """Whether the change of a deleted row needs a column: for its key and path, or because it may not be null."""
-    fields = (*job.keys.record_key_fields, *job.keys.partition_field_names)
-    return name in {each.partition(".")[0] for each in fields} or not job.schema.arrow.field(name).nullable
 
 
 def _of_source(plan: MergePlan, source: DataFrame, name: str) -> Column:
@@ -397,3 +384,24 @@ def _of(side: str, name: str) -> Column:
 
 def _types(job: WriteJob) -> dict[str, DataType]:
     return {field.name: field.dataType for field in spark_schema(job.schema.arrow).fields}
+
+
+def resolves(rows: DataFrame, texts: Sequence[str]) -> bool:
+    """Whether Spark resolves SQL expressions with the columns of these rows. Cost: one analysis, no job."""
+    try:
+        with _unlogged():
+            _ = rows.select(*map(sql.expr, texts)).schema
+    except PySparkException:
+        return False
+    return True
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).addFilter(_NO_ANSWERS)  # once: a logger keeps a filter once
+    token = _asks.set(True)
+    try:
+        yield
+    finally:
+        _asks.reset(token)

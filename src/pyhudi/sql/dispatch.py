@@ -30,7 +30,6 @@ from pyhudi.sql.statements import (
 )
 from pyhudi.sql.statements.protocol import Statement, Verb
 from pyhudi.sql.text.tokens import Cursor, Slice
-from pyhudi.sql.variables import substituted
 
 VERBS: tuple[Verb, ...] = (
     Verb(("CALL",), call.parse),
@@ -77,6 +76,9 @@ _TEXT, _SCRIPT = ("EXECUTE", "IMMEDIATE"), "BEGIN"
 _FIRST_WORDS = frozenset({verb.words[0] for verb in VERBS} | {_EXPLAIN, _TEXT[0], _SCRIPT})
 _BEFORE_STATEMENT = frozenset({_SCRIPT, ";", "THEN", "ELSE", "DO", "LOOP", "REPEAT"})
 """Words of a script after which a statement may begin."""
+_VARIABLE = re.compile(r"\$\{(?:(spark|sparkconf|hivevar|hiveconf):)?([^\s}:]+)\}")
+_IS_ON = "spark.sql.variable.substitute"
+_DEPTH_MAX = 10
 
 
 @dataclass(frozen=True)
@@ -199,3 +201,23 @@ def _check_script(spark: SparkSession, cursor: Cursor) -> None:
                 "itself: run them one by one",
                 statement=written.text,
             )
+
+
+def substituted(spark: SparkSession, text: str) -> str:
+    """The text with values of settings in the place of its variables; what has no value stays, and is Spark's.
+
+    Variables of the environment and of Java stay, too: only the process of Spark's driver knows them.
+    """
+    if "${" not in text or (setting(spark, _IS_ON) or "true").lower() != "true":
+        return text
+    for _ in range(_DEPTH_MAX):  # a value may hold variables
+        found = _VARIABLE.sub(lambda variable: _value(spark, variable), text)
+        if found == text:
+            break
+        text = found
+    return text
+
+
+def _value(spark: SparkSession, variable: re.Match[str]) -> str:
+    value = setting(spark, variable.group(2))
+    return variable.group(0) if value is None else value

@@ -13,8 +13,7 @@ from pyspark.sql.types import TimestampType
 from pyhudi.format.timeline.instant import format_instant_time
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.text.qualified import qualifiers
-from pyhudi.sql.text.quoting import quoted_name
+from pyhudi.sql.text.quoting import qualifiers, quoted_name
 from pyhudi.sql.text.relations import Relation, relations_of
 from pyhudi.sql.text.tokens import Cursor
 from pyhudi.table.instant_times import table_zone
@@ -58,7 +57,9 @@ def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str |
         if relation.alias_at is not None:
             changes.append((relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.name.parts[-1])}"))
     names_of_tables = {relation.name.start for relation, _ in found}
-    changes += [one for one in qualifiers(cursor.tokens, _called(found)) if one[0] not in names_of_tables]
+    changes += [
+        qualifier for qualifier in qualifiers(cursor.tokens, _called(found)) if qualifier[0] not in names_of_tables
+    ]
     return _changed(text, sorted(changes)) if changes else None
 
 

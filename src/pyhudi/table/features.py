@@ -27,10 +27,9 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.safe_paths import METADATA_FOLDER
-from pyhudi.table.facts import Facts
 from pyhudi.table.hashing_config import HASHING_CONFIG_FOLDER, has_hashing_config
-from pyhudi.table.index_features import other_expression_index, other_secondary_index
-from pyhudi.table.metadata_partitions import Upkeep, with_upkeep
+from pyhudi.table.index_features import Facts, other_expression_index, other_secondary_index
+from pyhudi.table.metadata_partitions import is_maintained
 
 HASHING_METADATA_FOLDER: Final = ".hoodie/.bucket_index/consistent_hashing_metadata"
 
@@ -290,7 +289,7 @@ def _consistent_buckets(table: Facts) -> str | None:
 
 def _indexes(config: TableConfig) -> str | None:
     partitions = {*config.metadata_partitions, *config.metadata_partitions_inflight}
-    indexes = sorted(with_upkeep(partitions, Upkeep.REFUSED))
+    indexes = sorted(name for name in partitions if not is_maintained(name))
     return f"the index {', '.join(indexes)} in its metadata table" if indexes else None
 
 

@@ -28,7 +28,7 @@ from pyhudi.table.bootstrap import load_sources
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.lister import Lister, StorageLister
-from pyhudi.table.schema_history import load_names_by_write
+from pyhudi.table.schema import load_names_by_write
 from pyhudi.table.timeline import Timeline, load_compaction_plan
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
@@ -364,3 +364,22 @@ def pending_compactions(storage: Storage, timeline: Timeline) -> dict[FileGroupI
             for operation in load_compaction_plan(storage, instant, timeline.version).operations:
                 pending[FileGroupId(operation.partition_path, operation.file_id)] = instant.requested_time
     return pending
+
+
+def with_names_of(view: FileSystemView, until: str) -> FileSystemView:
+    """The view with its files under the names of the newest write until an instant time.
+
+    Cost: none but for a table whose columns have ids; then a listing and a read.
+    """
+    if all(columns is None for columns in view.committed.columns.values()):
+        return view
+    names = load_names_by_write(view.storage, view.timeline, view.committed, until=until)
+    groups = {
+        group_id: FileGroup(
+            group_id,
+            tuple(replace(base, names=names) for base in group.base_files),
+            tuple(replace(log, names=names) for log in group.logs),
+        )
+        for group_id, group in view.groups.items()
+    }
+    return replace(view, groups=groups)

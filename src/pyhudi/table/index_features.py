@@ -1,20 +1,48 @@
-"""Indexes of the metadata table that this release cannot keep, as features of a table."""
+"""`Facts`, which the checks of features ask, and the features of indexes that this release cannot keep."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
 import pyarrow as pa
 
 from pyhudi.config.enums import MergeMode, TableType
+from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import NotFoundError
 from pyhudi.format.metadata_table.expressions import FUNCTIONS
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition, parse_index_definitions
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.table.facts import Facts
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.metadata_partitions import EXPRESSION_INDEX_PREFIX, SECONDARY_INDEX_PREFIX
+from pyhudi.table.newest_writes import NewestWrites
+from pyhudi.table.timeline import Timeline
+
+
+class Facts(Protocol):
+    """Facts about a loaded table; `pyhudi.table.state.TableState` is one."""
+
+    @property
+    def config(self) -> TableConfig:
+        """Its properties."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """Its timeline."""
+
+    @property
+    def storage(self) -> Storage:
+        """Its store."""
+
+    @property
+    def newest_writes(self) -> NewestWrites:
+        """Facts from its newest commits. Cost: a read, the first time."""
+
+    @property
+    def has_hashing_metadata(self) -> bool:
+        """Whether it keeps the buckets of a consistent bucket index. Cost: a listing, the first time."""
 
 
 def other_secondary_index(table: Facts) -> str | None:

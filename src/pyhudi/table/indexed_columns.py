@@ -15,7 +15,7 @@ _STATISTICS = ("column_stats", "partition_stats", "files", "bloom_filters", "rec
 
 def indexed_columns(table: TableState) -> dict[str, IndexDefinition]:
     """The definitions of the indexes that were made over columns, by index. Cost: one read."""
-    return {name: one for name, one in load_index_definitions(table).items() if name not in _STATISTICS}
+    return {name: definition for name, definition in load_index_definitions(table).items() if name not in _STATISTICS}
 
 
 def check_indexed_columns(table: TableState, former: pa.Schema, merged: pa.Schema) -> None:

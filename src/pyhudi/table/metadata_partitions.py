@@ -1,12 +1,10 @@
-"""The partitions of the metadata table: this release maintains some, a commit drops some, and some make it refuse.
+"""The partitions of the metadata table that this release maintains.
 
-The one table of it. Who implements a partition (`pyhudi.metadata_table.partitions.maintained`) changes its row here.
+Who implements a partition (`pyhudi.metadata_table.partitions.maintained`) adds it here.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 FILES: Final = "files"
@@ -25,37 +23,10 @@ BLOOM_FILTERS: Final = "bloom_filters"
 """The partition that has the bloom filter of each base file."""
 
 
-class Upkeep(enum.Enum):
-    """What a commit does about a partition of the metadata table."""
-
-    MAINTAINED = "maintained"
-    """The commit writes its records."""
-    REFUSED = "refused"
-    """The table is not written: a user asked for this index by name, and it would be gone."""
+MAINTAINED: Final = frozenset({FILES, "column_stats", "partition_stats", BLOOM_FILTERS, RECORD_INDEX})
+"""The partitions whose records a commit writes, beside those with a prefix: a table with another one is not written."""
 
 
-UPKEEP: Final[Mapping[str, Upkeep]] = {
-    FILES: Upkeep.MAINTAINED,
-    "column_stats": Upkeep.MAINTAINED,
-    "partition_stats": Upkeep.MAINTAINED,
-    BLOOM_FILTERS: Upkeep.MAINTAINED,
-    RECORD_INDEX: Upkeep.MAINTAINED,
-    SECONDARY_INDEX_PREFIX: Upkeep.MAINTAINED,
-    EXPRESSION_INDEX_PREFIX: Upkeep.MAINTAINED,
-}
-"""By the name of the partition, or what its name begins with where it ends in `_`."""
-
-
-def upkeep_of(partition: str) -> Upkeep:
-    """What a commit does about a partition; one that this release does not know makes it refuse."""
-    found = UPKEEP.get(partition)
-    if found is None:
-        found = next(
-            (upkeep for name, upkeep in UPKEEP.items() if name.endswith("_") and partition.startswith(name)), None
-        )
-    return found or Upkeep.REFUSED
-
-
-def with_upkeep(partitions: Iterable[str], upkeep: Upkeep) -> tuple[str, ...]:
-    """Those of the partitions that a commit treats so, in their order."""
-    return tuple(partition for partition in partitions if upkeep_of(partition) is upkeep)
+def is_maintained(partition: str) -> bool:
+    """Whether a commit writes the records of a partition."""
+    return partition in MAINTAINED or partition.startswith((SECONDARY_INDEX_PREFIX, EXPRESSION_INDEX_PREFIX))

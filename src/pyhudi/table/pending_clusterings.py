@@ -30,7 +30,7 @@ def load_clustering_plans(
     Cost: one read per pending clustering; in version 6, where they are called replace commits, per pending replace
     commit. Raises `CorruptDataError` for a damaged plan that a process has begun.
     """
-    for instant in pending_clusterings(timeline):
+    for instant in possible_clusterings(timeline):
         try:
             plan = load_clustering_plan(storage, timeline.version, instant)
         except CorruptDataError as error:
@@ -42,7 +42,7 @@ def load_clustering_plans(
             yield instant, input_of(plan)
 
 
-def pending_clusterings(timeline: Timeline) -> Iterator[Instant]:
+def possible_clusterings(timeline: Timeline) -> Iterator[Instant]:
     """What may be a pending clustering, by its name: in version 6 any pending replace commit."""
     for instant in timeline.instants:
         if instant.state is not InstantState.COMPLETED and (
@@ -51,13 +51,22 @@ def pending_clusterings(timeline: Timeline) -> Iterator[Instant]:
             yield instant
 
 
+def pending_clusterings(storage: Storage, timeline: Timeline) -> tuple[Instant, ...]:
+    """The clusterings that are planned or running, oldest first, also those whose plans are damaged.
+
+    Cost: in version 6 a read per pending replace commit. Raises `CorruptDataError` as `is_clustering_plan`.
+    """
+    found = possible_clusterings(timeline)
+    return tuple(instant for instant in found if is_clustering_plan(storage, timeline.version, instant))
+
+
 def is_clustering_plan(storage: Storage, version: TableVersion, instant: Instant) -> bool:
-    """Whether a pending replace commit is a clustering: before version 8 they share a name. Cost: one read.
+    """Whether a pending instant is a clustering; before version 8 its plan says so, and costs one read.
 
     A damaged plan counts as one. Raises `CorruptDataError` for that of an instant that a process has begun.
     """
     if not _may_cluster(instant, version):
-        return False
+        return instant.action is Action.CLUSTERING
     try:
         return load_clustering_plan(storage, version, instant) is not None
     except CorruptDataError:
@@ -73,9 +82,9 @@ def instants_of_clusterings(storage: Storage, timeline: Timeline) -> frozenset[s
     read per pending replace commit.
     """
     found = set()
-    for instant in pending_clusterings(timeline):
+    for instant in possible_clusterings(timeline):
         with suppress(CorruptDataError):
-            if instant.action is Action.CLUSTERING or is_clustering_plan(storage, timeline.version, instant):
+            if is_clustering_plan(storage, timeline.version, instant):
                 found.add(instant.requested_time)
     return frozenset(found)
 

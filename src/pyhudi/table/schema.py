@@ -1,4 +1,4 @@
-"""The schema of a table: that of its newest write."""
+"""The schema of a table: that of its newest write, and the versions of its columns by their ids."""
 
 from __future__ import annotations
 
@@ -6,18 +6,29 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.metadata.commit import SCHEMA_KEY
 from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow
 from pyhudi.format.schema.internal_schema import (
     INTERNAL_SCHEMA_KEY,
+    SCHEMA_FOLDER,
+    SCHEMA_HISTORY_BYTES_MAX,
     InternalSchema,
     internal_schema_text,
     parse_internal_schema,
+    parse_schema_history,
+    schema_history_instant,
+    version_at,
     version_of_instant,
 )
 from pyhudi.format.schema.internal_types import arrow_of, avro_of, check_ids_possible, evolved_avro, evolved_columns
 from pyhudi.format.schema.meta_columns import without_meta_columns
+from pyhudi.format.schema.stored_names import NamesByWrite, names_by_write
+from pyhudi.storage.bounded import read_decoded
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline
 
 CREATE_SCHEMA_KEY = "hoodie.table.create.schema"
 
@@ -96,3 +107,50 @@ def load_table_schema(table: TableState) -> TableSchema | None:
         return TableSchema.from_avro(newest.schema, source=newest.schema_source, internal=newest.internal_schema)
     created = table.config.values.get(CREATE_SCHEMA_KEY)
     return TableSchema.from_avro(created, source=f"{table.storage.uri}: {CREATE_SCHEMA_KEY}") if created else None
+
+
+def load_names_by_write(
+    storage: Storage, timeline: Timeline, committed: CommittedFiles, *, until: str | None = None
+) -> NamesByWrite | None:
+    """What the columns of the newest write are called in the files of each write; None if the same in all.
+
+    `until`: the columns are those of the newest write until this instant time.
+
+    Raises `CorruptDataError` for a damaged file of schemas, and if there is none. Cost: none but for a table whose
+    newest write has a schema with column ids; then a listing and a read.
+    """
+    if all(columns is None for columns in committed.columns.values()):
+        return None
+    newest = next((write for write in committed.columns if until is None or write <= until), None)
+    if newest is None and until is not None:
+        # The write has left the active timeline, where later ones have column ids.
+        versions = load_versions(storage, timeline)
+        today = versions[version_at(versions, until)]
+    elif newest is not None and (columns := committed.columns[newest]) is not None:
+        versions, today = load_versions(storage, timeline), columns
+    else:
+        return None
+    own = {write: columns for write, columns in committed.columns.items() if columns is not None}
+    return names_by_write(versions, own, today)
+
+
+def load_versions(storage: Storage, timeline: Timeline) -> tuple[InternalSchema, ...]:
+    """All versions of the schema until the newest write of the timeline, oldest first. Cost: a listing and a read.
+
+    Raises `CorruptDataError` for a damaged file of schemas, and if there is none.
+    """
+    path = newest_history(storage, timeline)
+    if path is None:
+        raise CorruptDataError("a commit has a schema with column ids, and the folder has none", path=SCHEMA_FOLDER)
+    return read_decoded(storage, path, SCHEMA_HISTORY_BYTES_MAX, parse_schema_history)
+
+
+def newest_history(storage: Storage, timeline: Timeline) -> str | None:
+    """The file of the newest version that a write of the timeline, or of the archive before it, completed."""
+    instants = {
+        instant: info.path
+        for info in storage.list_folder(SCHEMA_FOLDER).files
+        if (instant := schema_history_instant(info.name)) is not None
+        and (timeline.is_committed(instant) or timeline.starts_after(instant))
+    }
+    return instants[max(instants)] if instants else None

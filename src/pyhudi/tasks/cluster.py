@@ -6,45 +6,89 @@ Records keep the commit time and the sequence number of their write, so that no 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import CorruptDataError, LockLostError, NotFoundError
+from pyhudi.format.buckets import HashRing, ring_hashes
 from pyhudi.format.file_names import file_id
+from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.metadata_table.ranges import Range
 from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.format.tombstones import TOMBSTONES_KEY
-from pyhudi.io.base_file import read_footer
+from pyhudi.io.base_file import read_footer, read_ranges
 from pyhudi.io.log.changes import merge_logs
 from pyhudi.io.log.records import LogVersions, read_log_versions
-from pyhudi.io.row_group_copy import NotAlikeError
+from pyhudi.io.row_group_copy import FileJoin, NotAlikeError
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, merge_base
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
-from pyhudi.tasks.bucket_files import ResizedBuckets, write_buckets
-from pyhudi.tasks.copy_base_files import joins_of, write_joined
 from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,
     DataFile,
     DataFileSpec,
     SequenceNumbers,
     WriteTarget,
+    check_write_is_running,
+    column_ranges,
     ensure_partition,
 )
 from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
+from pyhudi.transaction.markers.announcing import create_markers
 
 _log = logging.getLogger(__name__)
 _COPIED_BYTES_MIN: Final = 1024 * 1024
 """Row groups of this mean size are copied if nothing is sorted: in larger ones readers would gain nothing. Smaller ones
 are decoded and put together, as each of them costs a reader a request and a dictionary per column, and of the smallest
 the footers cost as much as their rows."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ResizedBuckets:
+    """The ring of a partition before and after its resize, and which file groups of it a task reads.
+
+    `fields`: the record key fields whose values are hashed.
+    """
+
+    before: HashRing
+    after: HashRing
+    read: frozenset[str]
+    fields: tuple[str, ...]
+
+    def split(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each bucket to come, by the id of its file group.
+
+        Raises `CorruptDataError` for a row that was in another bucket than its key says: it would get lost.
+        """
+        keys = rows.column(RECORD_KEY)
+        hashes = ring_hashes(keys, self.fields)
+        ids = np.array([node.file_id for node in self.before.nodes])
+        strange = ~np.isin(ids[self.before.nodes_of(hashes)], list(self.read))
+        if strange.any():
+            raise CorruptDataError(
+                "a record is not in the bucket that its key says, so the buckets cannot be resized; nothing was "
+                "changed: if other fields than all record key fields are hashed, name them in "
+                "hoodie.bucket.index.hash.field",
+                partition_path=self.before.partition_path,
+                first_key=keys[int(np.flatnonzero(strange)[0])].as_py(),
+                hashed_fields=self.fields,
+            )
+        numbers = self.after.nodes_of(hashes)
+        for number in np.unique(numbers).tolist():
+            yield self.after.nodes[number].file_id, rows.filter(pa.array(numbers == number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,3 +260,110 @@ def _write(
                     file.bury(deleted)
             yield file.close()
         written += 1
+
+
+def write_buckets(
+    rows: Iterator[pa.RecordBatch], resized: ResizedBuckets, opened: Callable[[str], DataFile]
+) -> list[WriteStat]:
+    """Write rows into one file for each bucket that gets any. `opened` gives the file of a file group.
+
+    Memory: that of as many open files as buckets come of a group of the plan, one or two.
+    """
+    files: dict[str, DataFile] = {}
+    with ExitStack() as stack:
+        for batch in rows:
+            for file_id, part in resized.split(batch):
+                if file_id not in files:
+                    files[file_id] = stack.enter_context(opened(file_id))
+                _carry(files[file_id], part)
+        return [file.close() for file in files.values()]
+
+
+def _carry(file: DataFile, rows: pa.RecordBatch) -> None:
+    carried = 0
+    while carried < rows.num_rows:
+        carried += file.carry_fitting(rows.slice(carried))
+        file.is_full()  # ends the row group where it is
+
+
+def joins_of(storage: Storage, paths: Sequence[str], target: WriteTarget) -> list[FileJoin]:
+    """The new files: base files in order, those together whose sizes add up to the maximum size of a file at most.
+
+    Raises `NotAlikeError` if they must be decoded. Cost: the footers, and a request per file for its size.
+    """
+    settings = target.files
+    if not _same_columns(read_footer(storage, paths[0]).schema, with_meta_columns(target.schema)):
+        # Readers may find the columns of a file by the schema of its instant, which is now a newer one.
+        raise NotAlikeError(f"the columns of {paths[0]} are not those of the table")
+    sizes = []
+    for path in paths:
+        info = storage.info(path)
+        if info is None:
+            raise NotFoundError("a file is gone that was to be copied", path=path)
+        sizes.append(info.size)
+    return [FileJoin(storage, pack, settings.bloom) for pack in packs(paths, sizes, settings.max_file_size)]
+
+
+def packs(items: Sequence[T], sizes: Sequence[int], size_max: int) -> list[list[T]]:
+    """Items in order, those together whose sizes add up to the maximum at most; a larger one is alone."""
+    found: list[list[T]] = []
+    room = -1
+    for item, size in zip(items, sizes, strict=True):
+        if size > room:
+            found.append([])
+            room = size_max
+        found[-1].append(item)
+        room -= size
+    return found
+
+
+def _same_columns(found: pa.Schema, expected: pa.Schema) -> bool:
+    return found.names == expected.names and all(
+        _same_type(one.type, other.type) for one, other in zip(found, expected, strict=True)
+    )
+
+
+def _same_type(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether the types are the same, whatever the elements of lists and maps are called in files."""
+    if found.id != expected.id:
+        return False
+    if pa.types.is_list(found):
+        return _same_type(found.value_type, expected.value_type)
+    if pa.types.is_map(found):
+        return _same_type(found.key_type, expected.key_type) and _same_type(found.item_type, expected.item_type)
+    if pa.types.is_struct(found):
+        return _same_columns(pa.schema(list(found)), pa.schema(list(expected)))
+    return bool(found == expected)
+
+
+def write_joined(storage: Storage, spec: DataFileSpec, join: FileJoin) -> WriteStat:
+    """Write the first base file of a new file group. Memory: some megabytes, and the footers."""
+    target, path = spec.target, spec.path
+    marker = Marker(path, MarkerKind.CREATE)
+    create_markers(storage, target.instant_time, target.markers, [marker], groups_exist=False)
+    with storage.open_output(path) as sink:
+        rows = join.write(sink, str(spec.name), target.files.codec)
+    info = storage.info(path)
+    if info is None:
+        raise LockLostError(
+            "a file was deleted while it was written: another writer rolled this clustering back as its heartbeat had "
+            "expired; run it again",
+            path=path,
+        )
+    check_write_is_running(storage, target, path)
+    return WriteStat(
+        file_id=spec.file_id,
+        path=path,
+        prev_commit="null",
+        num_writes=rows,
+        num_inserts=rows,
+        total_write_bytes=info.size,
+        file_size_in_bytes=info.size,
+        partition_path=spec.partition_path,
+        column_ranges=column_ranges(target, spec.partition_path, str(spec.name), _ranges(storage, path, target)),
+    )
+
+
+def _ranges(storage: Storage, path: str, target: WriteTarget) -> list[Range]:
+    columns = target.files.indexed_columns
+    return read_ranges(storage, path, columns) if columns else []

@@ -16,7 +16,7 @@ from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
 from pyhudi.metadata_table.partitions.column_stats import columns_to_report
 from pyhudi.metadata_table.requested_indexes import has_column_stats
-from pyhudi.table.block_filter import block_filter
+from pyhudi.table.archive.writes import block_filter
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState

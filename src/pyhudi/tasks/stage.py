@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,11 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.keys.generator import KeyGenerator
-from pyhudi.format.pieces import one_batch, within_arrays
-from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.format.pieces import cuts, one_batch, row_bytes, within_arrays
+from pyhudi.format.schema.meta_columns import COMMIT_SEQNO, PARTITION_PATH, RECORD_KEY
 from pyhudi.io.exchange import ExchangeWriter, open_exchange
 from pyhudi.io.log.records import delete_mask
+from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.merge.control_columns import DELETED, FRESH
 from pyhudi.merge.pairs import newest_versions, record_numbers
 from pyhudi.merge.rules import MergeRules, first_versions
@@ -27,7 +29,6 @@ from pyhudi.merge.versions import merge_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
-from pyhudi.tasks.record_size import stored_share
 from pyhudi.tasks.row_changes import (
     CHANGE,
     NAMED,
@@ -42,6 +43,8 @@ from pyhudi.tasks.row_changes import (
 
 ROW = "#row"
 """The number of a row in its split's rows file, from 0."""
+SAMPLE_BYTES: Final = 1 << 20
+"""Arrow bytes of the rows that are encoded: as many as a page of a base file has by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,3 +250,22 @@ def partition_paths_in(keys: KeyGenerator, context: TaskContext, batches: Iterat
         if batch.num_rows:
             found.update(keys.partition_paths(batch).dictionary_decode().unique().to_pylist())
     return tuple(sorted(found))
+
+
+def stored_share(rows: pa.RecordBatch, codec: str) -> float:
+    """Stored bytes of a row, as a share of its Arrow bytes. `rows`: keyed ones, at least one.
+
+    What all rows of a file share, as its footer and the columns with one value, is not counted. Cost: the encoding of
+    the first rows, up to `SAMPLE_BYTES`, or of the first row.
+    """
+    _, count = next(cuts(row_bytes(rows.slice(0, SAMPLE_BYTES // 8)), SAMPLE_BYTES))
+    sample = rows.slice(0, count)
+    numbers = pa.array(np.arange(count)).cast(pa.string())
+    stored = sample.drop_columns([PARTITION_PATH]).append_column(COMMIT_SEQNO, numbers)
+    sink = pa.BufferOutputStream()
+    writer = RowGroupWriter(sink, stored.schema, codec=codec, page_size=SAMPLE_BYTES)
+    writer.write(pa.Table.from_batches([stored]))
+    footer = writer.close({})
+    group = footer.row_group(0)
+    size = sum(group.column(number).total_compressed_size for number in range(group.num_columns))
+    return float(size / max(1, sample.nbytes))

@@ -125,18 +125,18 @@ class _History:
 
     def reads(self) -> Iterator[tuple[Transaction, str, Version]]:
         """The reads of committed transactions, which alone are checked."""
-        for one in self.by_name.values():
-            if one.ending is Ending.OK:
-                for key, version in one.reads.items():
-                    yield one, key, version
+        for transaction in self.by_name.values():
+            if transaction.ending is Ending.OK:
+                for key, version in transaction.reads.items():
+                    yield transaction, key, version
 
     def done(self) -> frozenset[str]:
         """The names of the transactions that took effect."""
         seen = {self.writer_of.get((key, value)) for key, order in self.orders.items() for value in order}
         return frozenset(
-            one.name
-            for one in self.by_name.values()
-            if one.ending is Ending.OK or (one.ending is Ending.UNKNOWN and one.name in seen)
+            transaction.name
+            for transaction in self.by_name.values()
+            if transaction.ending is Ending.OK or (transaction.ending is Ending.UNKNOWN and transaction.name in seen)
         )
 
 
@@ -167,21 +167,23 @@ def _wrong_values(history: _History) -> Iterator[Anomaly]:
 
 def _wrong_orders(history: _History) -> Iterator[Anomaly]:
     """Reads that are not a prefix of the longest version of their key."""
-    for one in history.by_name.values():
-        for key, version in _seen_by(one):
+    for transaction in history.by_name.values():
+        for key, version in _seen_by(transaction):
             order = history.orders[key]
             if version != order[: len(version)]:
-                yield Anomaly(AnomalyKind.ORDERS_DIFFER, (one.name,), f"{key}: {_text(version)} and {_text(order)}")
+                yield Anomaly(
+                    AnomalyKind.ORDERS_DIFFER, (transaction.name,), f"{key}: {_text(version)} and {_text(order)}"
+                )
 
 
 def _lost_updates(history: _History) -> Iterator[Anomaly]:
     """Transactions that read the same version of a key and both appended to it."""
     successors: dict[tuple[str, Version], list[str]] = defaultdict(list)
     done = history.done()
-    for one in history.by_name.values():
-        for key in one.appends:
-            if one.name in done and key in one.reads:
-                successors[key, one.reads[key]].append(one.name)
+    for transaction in history.by_name.values():
+        for key in transaction.appends:
+            if transaction.name in done and key in transaction.reads:
+                successors[key, transaction.reads[key]].append(transaction.name)
     for (key, version), names in successors.items():
         if len(names) > 1:
             yield Anomaly(AnomalyKind.LOST_UPDATE, tuple(names), f"{key} = {_text(version)}")
@@ -212,14 +214,14 @@ def _known_by_time(history: _History) -> dict[str, tuple[list[float], list[_Know
     """
     positions = {key: {value: n + 1 for n, value in enumerate(order)} for key, order in history.orders.items()}
     events: dict[str, list[tuple[float, _Known]]] = defaultdict(list)
-    for one in history.by_name.values():
-        if one.ending is not Ending.OK or one.ended == math.inf:
+    for transaction in history.by_name.values():
+        if transaction.ending is not Ending.OK or transaction.ended == math.inf:
             continue
-        for key, version in one.reads.items():
-            events[key].append((one.ended, (len(version), one.name, False)))
-        for key, values in one.appends.items():
+        for key, version in transaction.reads.items():
+            events[key].append((transaction.ended, (len(version), transaction.name, False)))
+        for key, values in transaction.appends.items():
             length = max((positions.get(key, {}).get(value, math.inf) for value in values), default=0)
-            events[key].append((one.ended, (length, one.name, True)))
+            events[key].append((transaction.ended, (length, transaction.name, True)))
     known = {}
     for key, timed in events.items():
         timed.sort(key=lambda event: event[0])

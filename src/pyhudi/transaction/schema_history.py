@@ -17,8 +17,7 @@ from pyhudi.format.schema.internal_schema import (
 )
 from pyhudi.format.schema.internal_types import first_schema
 from pyhudi.format.timeline.instant import Instant
-from pyhudi.table.schema import load_table_schema
-from pyhudi.table.schema_history import load_versions, newest_history
+from pyhudi.table.schema import load_table_schema, load_versions, newest_history
 from pyhudi.table.state import TableState
 
 

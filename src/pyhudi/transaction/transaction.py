@@ -6,10 +6,12 @@ nothing before the last put of `commit`. What follows that put is cleanup, which
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
@@ -546,3 +548,9 @@ def _delete_lost_attempts(storage: Storage, instant_time: str, metadata: CommitM
     """Delete files of task attempts whose result was not used: retried or speculative tasks of Spark."""
     for data_path in sorted(load_markers(storage, instant_time) - metadata.paths()):
         storage.delete(data_path)
+
+
+@functools.cache
+def own_version() -> str:
+    """The version of pyhudi. Cached, because looking it up takes longer than the rest of a small commit."""
+    return version("pyhudi")

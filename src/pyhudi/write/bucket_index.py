@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi.config.bucket_properties import StoredBuckets, stored_buckets
-from pyhudi.config.bucket_rules import BucketRules
 from pyhudi.config.enums import BucketEngine, IndexType
-from pyhudi.config.options_buckets import ENGINE_KEY, HASH_FIELDS_KEY, INDEX_TYPE_KEY, NUMBER_KEY, RULES_KEY
+from pyhudi.config.options_buckets import (
+    ENGINE_KEY,
+    HASH_FIELDS_KEY,
+    INDEX_TYPE_KEY,
+    NUMBER_KEY,
+    RULES_KEY,
+    BucketRules,
+)
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import KeyGenerator

@@ -17,14 +17,13 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.index.key_value.hbase_publishing import published
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
-from pyhudi.services.rollback.own_write import undone_on_failure
+from pyhudi.services.rollback.rollback import undone_on_failure
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.watermarks import WATERMARK_KEY, advanced, largest_times, load_source_times, times_to_text
-from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.check import schema_conflict
 from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys, same_columns
 from pyhudi.transaction.idempotence import check_batch_is_new
-from pyhudi.transaction.transaction import Transaction, begin, commit
+from pyhudi.transaction.transaction import Transaction, begin, commit, own_version
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.validators import validate

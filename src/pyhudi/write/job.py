@@ -1,14 +1,22 @@
-"""Preparing a write: keys, schema and settings, and all checks of the request, before a row is read."""
+"""Preparing a write: keys, schema and settings, and all checks of the request, also of lock-less writers."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyhudi.config.enums import ConcurrencyMode, IndexType, MergeMode, PartialUpdateMode, TableType
+from pyhudi.config.enums import (
+    BucketEngine,
+    ConcurrencyMode,
+    DuplicatePolicy,
+    IndexType,
+    MergeMode,
+    PartialUpdateMode,
+    TableType,
+)
 from pyhudi.config.table_config import TableConfig, as_merged_by, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
@@ -47,11 +55,11 @@ from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.settings import TransactionSettings, transaction_settings
 from pyhudi.write.bucket_index import bucket_index_of
-from pyhudi.write.non_blocking import check_lock_less
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
 _UNLIMITED = 2**62
 OPERATION_KEY = "hoodie.datasource.write.operation"
+_OPERATIONS = (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,3 +400,48 @@ def _schema_after(
     if former is None:
         return TableSchema.from_arrow(merged, table_name=table.config.name)
     return former.after(merged, table_name=table.config.name)
+
+
+def check_lock_less(
+    table: TableState,
+    config: WriteConfig,
+    buckets: BucketIndex | None,
+    *,
+    replaces_all: bool,
+    computes: bool = False,
+) -> None:
+    """Raise `UnsupportedFeatureError` that names all that a lock-less write needs and this one has not.
+
+    `computes`: its rows are computed from those of the table, which no other writer may change meanwhile.
+    """
+    if config.concurrency.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
+        return
+    missing = list(_missing_requirement(table, config, buckets, replaces_all=replaces_all))
+    if computes:
+        missing.append("rows that are not computed from the table, as those of a merge, update or deletion are")
+    if missing:
+        raise UnsupportedFeatureError(
+            f"hoodie.write.concurrency.mode={config.concurrency.mode.value} needs {'; '.join(missing)}: leave it out, "
+            "and writers detect conflicts at their commit",
+            table=table.config.name,
+        )
+
+
+def _missing_requirement(
+    table: TableState, config: WriteConfig, buckets: BucketIndex | None, *, replaces_all: bool
+) -> Iterator[str]:
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        yield "a merge-on-read table"
+    if not table.version.has_completion_times:
+        yield f"table version 8 or 9, not {table.version.number}"
+    if buckets is None or buckets.engine is not BucketEngine.SIMPLE:
+        yield "a simple bucket index (hoodie.index.type=BUCKET)"
+    if table.config.merge_mode is MergeMode.COMMIT_TIME_ORDERING:
+        # JVM Hudi reads logs of one slice in the order in which their writes began, and pyhudi as they completed.
+        yield "ordering fields or a merger, as readers do not agree on the order of writes at the same time"
+    if config.operation not in _OPERATIONS or replaces_all:
+        yield "the operation upsert, insert or delete, as others do not only append to logs"
+    elif config.operation is WriteOperation.INSERT and config.duplicate_policy is not DuplicatePolicy.NONE:
+        yield "hoodie.datasource.insert.dup.policy=none, as another writer may insert the same key"
+    if config.markers.detects_early:
+        yield "hoodie.write.concurrency.early.conflict.detection.enable=false, as nothing is a conflict"

@@ -19,14 +19,13 @@ from pyhudi.events import KeysLookedUp
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WRITER_KEY
 from pyhudi.format.timeline.instant import Action
-from pyhudi.index.deleted_in_logs import tag_returning_rows
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.selection import index_of, scope_of
-from pyhudi.index.tombstones import bar_late_rows
+from pyhudi.index.tombstones import bar_late_rows, tag_returning_rows
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
 from pyhudi.metadata_table.partitions.record_index import LEARNED_BY_INDEX
 from pyhudi.services.clustering.hash_rings import Resizes
-from pyhudi.table.block_filter import with_archive
+from pyhudi.table.archive.writes import with_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition

@@ -31,7 +31,7 @@ from pyhudi.merge.rules import Merger
 from pyhudi.services.cdc.switch import switch_capture
 from pyhudi.services.frame.inline import run_inline_services
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.restore.recover import finish_what_died
+from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage

@@ -22,8 +22,8 @@ from pyhudi.format.metadata.replace import encode_requested_replace_metadata, re
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.timeline.instant import Action
 from pyhudi.merge.rules import MergeRules
-from pyhudi.services.clustering.conflicting_plans import roll_back_clusterings
 from pyhudi.services.clustering.hash_rings import Resizes, mark_rings, put_rings, renewed_rings, with_buckets
+from pyhudi.services.clustering.schedule import roll_back_clusterings
 from pyhudi.services.rollback.orphans import remove_orphans
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
@@ -40,8 +40,7 @@ from pyhudi.transaction.conflicts.check import check_rows_read
 from pyhudi.transaction.conflicts.footprint import Reads
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.transaction import Transaction, mark_inflight
-from pyhudi.write.bucket_placement import hashed
-from pyhudi.write.bucket_rings import make_rings
+from pyhudi.write.bucket_placement import hashed, make_rings
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.operations import ApplyChanges, Delete, Insert, Overwrite, RowsRead, StagedWrite, Upsert, looks_up

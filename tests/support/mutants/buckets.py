@@ -10,12 +10,12 @@ from tests.support.mutants.catalogue import CRASH, mutant
 from tests.support.mutants.tools import always, nothing
 
 from pyhudi.format.buckets import new_bucket_file_id
-from pyhudi.services.clustering import execute, planned_slices
+from pyhudi.services.clustering import execute
 from pyhudi.table import hash_rings
 from pyhudi.transaction import transaction
 from pyhudi.transaction.conflicts import check, footprint
 from pyhudi.transaction.conflicts.table import Own
-from pyhudi.write import bucket_placement, bucket_rings
+from pyhudi.write import bucket_placement
 
 
 def own_file_id(bucket: int) -> str:
@@ -28,7 +28,7 @@ def no_pending_resizes(*_: Any) -> dict[str, Any]:
 
 
 _TO_OLD_BUCKETS = (
-    (bucket_rings, bucket_rings.pending_resizes, no_pending_resizes),
+    (bucket_placement, bucket_placement.pending_resizes, no_pending_resizes),
     (transaction, transaction.check_clusterings, nothing),
     (check, check.check_clusterings, nothing),
 )
@@ -52,7 +52,7 @@ BUCKETS = (
         "rows go to the old buckets alone while a resize is pending",
         "the resize copies the rows of its plan, and replaces the old buckets",
         *_TO_OLD_BUCKETS,
-        (planned_slices, planned_slices.forgotten_heirs, always(frozenset())),
+        (execute, execute.forgotten_heirs, always(frozenset())),
         (check, check.forgotten_heirs, always(frozenset())),
         at="ringed-whole-mor8/lock/update+cluster",
         breaks="K1",

@@ -12,15 +12,13 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.read.cdc import planning
 from pyhudi.services.archiving import archive as archiving
-from pyhudi.services.archiving import into_history, into_logs, merge_logs
+from pyhudi.services.archiving import into_history, into_logs
 from pyhudi.services.cleaning import policy as cleaning_policy
 from pyhudi.services.clustering import schedule as clustering_schedule
 from pyhudi.services.compaction import schedule as compaction_schedule
 from pyhudi.services.frame import planned_run
-from pyhudi.services.restore import audit as restore_audit
 from pyhudi.services.restore import execute as restore_run
 from pyhudi.services.restore import plan as restore_plan
-from pyhudi.services.restore import recover as restore_recovery
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
 from pyhudi.table import file_system_view, instant_times, written_files
@@ -825,7 +823,7 @@ MERGED_ARCHIVES = (
     mutant(
         "archive files are merged into one that is never put",
         "whoever asks for history would not find what they had",
-        (merge_logs, merge_logs.create, defects.create_plan_only),
+        (into_logs, into_logs.create, defects.create_plan_only),
         at="long-cow6/lock/tidy+recall",
         breaks="K17 K1",
     ),
@@ -843,7 +841,7 @@ RESTORES = (
     mutant(
         "nobody finishes a restore that died",
         "it keeps all writers out",
-        (restore_recovery, restore_recovery.finish_restores, lambda table, *_: table),
+        (restore_run, restore_run.finish_restores, lambda table, *_: table),
         at="cow8/lock/update+restore+late",
         within=CRASH,
         breaks="K13 K14",
@@ -866,7 +864,7 @@ RESTORES = (
     mutant(
         "a savepoint does not look at planned cleans",
         "whoever executes them deletes its files",
-        (restore_audit, restore_audit._check_cleans, nothing),
+        (restore_plan, restore_plan._check_cleans, nothing),
         at="cow8/lock/update+update+clean+save",
         within=TWICE,
         breaks="K6",

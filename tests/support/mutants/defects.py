@@ -11,7 +11,7 @@ from tests.support.mutants.tools import always, patched, stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.metadata.archive_merge import MERGE_PLAN_FILE
+from pyhudi.format.timeline.archived_log_writing import MERGE_PLAN_FILE
 from pyhudi.format.timeline.instant import (
     Instant,
     InstantState,
@@ -30,7 +30,7 @@ from pyhudi.format.timeline.table_version import TableVersion, table_version
 from pyhudi.read.cdc import planning
 from pyhudi.services.archiving import archive as archiving
 from pyhudi.services.archiving import into_logs
-from pyhudi.services.restore.audit import PastState
+from pyhudi.services.restore.plan import PastState
 from pyhudi.services.rollback import rollback
 from pyhudi.services.rollback.execute import RolledBack
 from pyhudi.services.rollback.plan import Leftovers

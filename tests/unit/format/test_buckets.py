@@ -24,8 +24,7 @@ from pyhudi.format.buckets import (
     simple_hashes,
 )
 from pyhudi.format.hash_fields import differ_between_releases, hash_values
-from pyhudi.format.java_hash import java_hash
-from pyhudi.format.xxhash32 import xxhash32
+from pyhudi.format.hashes import java_hash, xxhash32
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 

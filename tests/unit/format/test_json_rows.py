@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.interop.zoo import zoo
 
-from pyhudi.format.json_rows import JsonForm, rows_as_json
-from pyhudi.format.json_texts import float_texts
+from pyhudi.format.json_rows import JsonForm, float_texts, rows_as_json
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "change_data" / "images_of_hudi_1_2_0.json"
 

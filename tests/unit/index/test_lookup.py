@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tables import contents, new_table, open_table, rows
 
-from pyhudi.engine.protocol import TaskContext
-from pyhudi.engine.shares import spread
+from pyhudi.engine.protocol import TaskContext, spread
 from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
 from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.format.schema.meta_columns import with_meta_columns

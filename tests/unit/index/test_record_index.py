@@ -8,7 +8,7 @@ import pytest
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 from pyhudi.errors import MetadataTableWarning
-from pyhudi.index.simple import SimpleIndex
+from pyhudi.index.selection import SimpleIndex
 from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
 

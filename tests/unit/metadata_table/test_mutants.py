@@ -19,7 +19,8 @@ from pyhudi.metadata_table import entries, lookup, merging, record_changes, undo
 from pyhudi.metadata_table import rollback as metadata_rollback
 from pyhudi.metadata_table.partitions import column_stats, partition_stats, record_index, secondary_index
 from pyhudi.services.indexing import build
-from pyhudi.services.metadata_table import clean, compaction, log_compaction
+from pyhudi.services.metadata_table import compaction, log_compaction
+from pyhudi.services.metadata_table import run as services_of_metadata
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.storage.protocol import Storage
 
@@ -309,7 +310,7 @@ BROKEN = (
     broken(
         "a clean deletes the newest slice",
         merges,
-        (clean, clean._old, every_file),
+        (services_of_metadata, services_of_metadata._old, every_file),
     ),
     broken(
         "a commit writes no records",

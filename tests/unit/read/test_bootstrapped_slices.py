@@ -21,10 +21,10 @@ import pytest
 from tests.support.mutants.tools import patched
 
 import pyhudi
-from pyhudi.read import bootstrapped_slices
+from pyhudi.read import arrow
 from pyhudi.read.prefetch import in_order
 from pyhudi.read.skipping.comparisons import comparisons_of, expression_of
-from pyhudi.tasks import skeletons
+from pyhudi.tasks import bootstrap
 
 ROWS = 60
 NOON, HOUR, AT = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC), dt.timedelta(hours=1), pa.timestamp("us", tz="UTC")
@@ -107,13 +107,13 @@ def test_parts_of_a_bootstrapped_file_have_the_rows_that_a_read_of_everything_ha
 ) -> None:
     rng = random.Random(seed)
     source = random_source(tmp_path / "source", rng)
-    monkeypatch.setattr(skeletons, "ROWS_PER_PART", rows_of_skeleton)
-    monkeypatch.setattr(skeletons, "DIVIDED_FROM_BYTES", 0)
+    monkeypatch.setattr(bootstrap, "ROWS_PER_PART", rows_of_skeleton)
+    monkeypatch.setattr(bootstrap, "DIVIDED_FROM_BYTES", 0)
     table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
     everything = table.scan().to_arrow()
     assert everything.num_rows == 4 * ROWS
-    monkeypatch.setattr(bootstrapped_slices, "DIVIDED_FROM_BYTES", 0)
-    monkeypatch.setattr(bootstrapped_slices, "ROWS_PER_PART", 1)
+    monkeypatch.setattr(arrow, "DIVIDED_FROM_BYTES", 0)
+    monkeypatch.setattr(arrow, "ROWS_PER_PART", 1)
     for _ in range(10):
         where = [random_condition(rng) for _ in range(rng.randint(0, 2))]
         columns = rng.sample(everything.column_names, rng.randint(1, len(everything.column_names)))
@@ -136,16 +136,16 @@ def test_parts_that_cannot_match_are_left_out(tmp_path: Path, monkeypatch: pytes
     rows = pa.table({"id": [f"{n:03}" for n in range(100)], "n": range(100)})
     pq.write_table(rows, tmp_path / "source" / "x.parquet", row_group_size=10)
     table = pyhudi.HudiTable.bootstrap(tmp_path / "source", tmp_path / "table", record_key="id")
-    monkeypatch.setattr(bootstrapped_slices, "DIVIDED_FROM_BYTES", 0)
-    monkeypatch.setattr(bootstrapped_slices, "ROWS_PER_PART", 1)
+    monkeypatch.setattr(arrow, "DIVIDED_FROM_BYTES", 0)
+    monkeypatch.setattr(arrow, "ROWS_PER_PART", 1)
     read = list[range]()
-    matching = bootstrapped_slices._matching
+    matching = arrow._matching_rows_of_parts
 
     def told(*call: Any) -> list[range]:
         read.extend(matching(*call))
         return read
 
-    with patched((bootstrapped_slices, matching, told)):
+    with patched((arrow, matching, told)):
         rows_read = table.scan(["n"], where=[("n", ">", 75), ("id", "<", "090")]).to_arrow()
 
     assert rows_read["n"].to_pylist() == [*range(76, 90)]

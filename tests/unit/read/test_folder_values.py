@@ -12,9 +12,9 @@ import pytest
 from tests.support.tables import new_table, open_table
 
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.read import folder_values
-from pyhudi.read.folder_values import values_of_folders
 from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.spark.reads import parquet_files
+from pyhudi.spark.reads.parquet_files import values_of_folders
 from pyhudi.storage.memory import MemoryStorage
 
 
@@ -71,7 +71,7 @@ def test_nulls_and_empty_texts_in_one_file_are_not_told() -> None:
 
 def test_too_many_files_of_nulls_and_empty_texts_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = written(pa.string(), [None, ""])
-    monkeypatch.setattr(folder_values, "FOOTERS_OF_NULLS_MAX", 1)
+    monkeypatch.setattr(parquet_files, "FOOTERS_OF_NULLS_MAX", 1)
 
     assert known(storage) == {}
 

@@ -9,8 +9,7 @@ import pytest
 
 from pyhudi.errors import ConfigError
 from pyhudi.sql.procedures.binding import Argument, WrongArgumentError, bind
-from pyhudi.sql.procedures.call_context import Given
-from pyhudi.sql.procedures.call_options import options_of
+from pyhudi.sql.procedures.call_context import Given, options_of
 from pyhudi.sql.procedures.globs import glob_pattern
 from pyhudi.sql.procedures.metadata_table import overlap_of
 from pyhudi.sql.procedures.registry import described, procedure_named

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from pyhudi.sql.variables import substituted
+from pyhudi.sql.dispatch import substituted
 
 
 def session(settings: Mapping[str, str]) -> Any:

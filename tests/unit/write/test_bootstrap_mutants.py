@@ -20,7 +20,7 @@ from pyhudi.format.bootstrap_index import PARTITIONS_PATH
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.bootstrap import check_bootstrapped
 from pyhudi.table.state import table_exists
-from pyhudi.tasks import skeletons
+from pyhudi.tasks import bootstrap as tasks_of_bootstrap
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 from pyhudi.write import run as write_loop
 from pyhudi.write.bootstrap import run as protocol
@@ -57,12 +57,12 @@ def changes_meanwhile(source: Path) -> None:
 
 def loses_a_batch(source: Path) -> None:
     """A task that leaves rows out is noticed."""
-    keys = skeletons._record_keys
+    keys = tasks_of_bootstrap._record_keys
 
     def fewer(*call: Any) -> Iterator[pa.Array]:
         return (some[1:] for some in keys(*call))
 
-    with patched((skeletons, keys, fewer)), pytest.raises(HudiError, match="another number of rows"):
+    with patched((tasks_of_bootstrap, keys, fewer)), pytest.raises(HudiError, match="another number of rows"):
         bootstrap(source, MemoryStorage())
 
 

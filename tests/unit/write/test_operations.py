@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyhudi.io.spilled_rows import SpilledRows
 from tests.support.audit import audit
 from tests.support.table_builder import TWO_GROUPS, every_version
 from tests.support.tables import SplitEngine, contents, new_table, open_table, rehandled, rows, values_of
 
 import pyhudi
 from pyhudi.api.writes import save
+from pyhudi.engine.spilled_rows import SpilledRows
 from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_storage

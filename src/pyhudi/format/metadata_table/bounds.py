@@ -49,8 +49,29 @@ class ColumnBounds:
     only_nulls: Flags
     is_empty: Flags
 
+    @classmethod
+    def of(cls, low: pa.Array, high: pa.Array, no_nulls: Flags, only_nulls: Flags | None = None) -> ColumnBounds:
+        """What is known of files that have rows."""
+        nowhere = np.zeros(len(low), np.bool_)
+        return cls(low, high, no_nulls, nowhere if only_nulls is None else only_nulls, nowhere)
+
     def __len__(self) -> int:
         return len(self.no_nulls)
+
+    def where(self, known: Flags) -> ColumnBounds:
+        """The same for these files; of the rows of the others nothing is known."""
+        low, high = (_only(values, known) for values in (self.low, self.high))
+        return ColumnBounds(low, high, self.no_nulls & known, self.only_nulls & known, self.is_empty)
+
+    def tighter(self, other: ColumnBounds) -> ColumnBounds:
+        """What both know together of the same column."""
+        return ColumnBounds(
+            pc.max_element_wise(self.low, other.low),
+            pc.min_element_wise(self.high, other.high),
+            self.no_nulls | other.no_nulls,
+            self.only_nulls | other.only_nulls,
+            self.is_empty | other.is_empty,
+        )
 
     def take(self, places: npt.NDArray[np.int64]) -> ColumnBounds:
         """What is known of the files at these places; nothing of those at -1."""
@@ -96,7 +117,7 @@ def _united(values: pa.Array, aggregate: str, groups: npt.NDArray[np.int64], cou
     return _only(bounds, _all_of(_valid(values) | is_void, groups, count))
 
 
-def believed_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partitions: bool = False) -> ColumnBounds:
+def valid_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partitions: bool = False) -> ColumnBounds:
     """What the records say of a column that now has this type.
 
     `payloads`: the records of files, or `of_partitions`. Those of partitions have joined the records of files, false

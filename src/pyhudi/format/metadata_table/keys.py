@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.java_hash import Hashes, java_hash
+from pyhudi.format.hashes import Hashes, java_hash
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 """The key of the record that lists the partitions."""

@@ -34,7 +34,7 @@ _WRAPPERS: Final = {
     ValueType.DOUBLE: DOUBLE,
     ValueType.STRING: STRING,
     **dict.fromkeys((ValueType.BYTES, ValueType.FIXED, ValueType.DECIMAL, ValueType.UUID), BYTES),
-    **dict.fromkeys((ValueType.LONG, *[one for one in ValueType if one >= ValueType.TIME_MICROS]), LONG),
+    **dict.fromkeys((ValueType.LONG, *[member for member in ValueType if member >= ValueType.TIME_MICROS]), LONG),
 }
 WRAPPED: Final = pa.struct(
     [
@@ -194,21 +194,21 @@ def ranges_without_rows(columns: Iterable[str]) -> list[Range]:
 
 def ranges_batch(files: Mapping[tuple[str, str], Sequence[Range]]) -> pa.RecordBatch:
     """The ranges of files, by partition path and file name, as rows of `RANGES`."""
-    rows = [(*file, one) for file, ranges in files.items() for one in ranges]
-    bounds = [_written_bounds(one) for _, _, one in rows]
-    counts = [_written_counts(one) for _, _, one in rows]
+    rows = [(*file, range_) for file, ranges in files.items() for range_ in ranges]
+    bounds = [_written_bounds(range_) for _, _, range_ in rows]
+    counts = [_written_counts(range_) for _, _, range_ in rows]
     columns: list[pa.Array] = [
         pa.array([partition for partition, _, _ in rows], pa.string()),
         pa.array([name for _, name, _ in rows], pa.string()),
-        pa.array([one.column for _, _, one in rows], pa.string()),
-        _wrapped([one.kind.wrapper for _, _, one in rows], [low for low, _ in bounds]),
-        _wrapped([one.kind.wrapper for _, _, one in rows], [high for _, high in bounds]),
+        pa.array([range_.column for _, _, range_ in rows], pa.string()),
+        _wrapped([range_.kind.wrapper for _, _, range_ in rows], [low for low, _ in bounds]),
+        _wrapped([range_.kind.wrapper for _, _, range_ in rows], [high for _, high in bounds]),
         pa.array([values for values, _ in counts], pa.int64()),
         pa.array([nulls for _, nulls in counts], pa.int64()),
-        pa.array([one.size for _, _, one in rows], pa.int64()),
-        pa.array([one.uncompressed_size for _, _, one in rows], pa.int64()),
-        pa.array([int(one.kind.type) for _, _, one in rows], pa.int32()),
-        pa.array([one.kind.info for _, _, one in rows], pa.string()),
+        pa.array([range_.size for _, _, range_ in rows], pa.int64()),
+        pa.array([range_.uncompressed_size for _, _, range_ in rows], pa.int64()),
+        pa.array([int(range_.kind.type) for _, _, range_ in rows], pa.int32()),
+        pa.array([range_.kind.info for _, _, range_ in rows], pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=RANGES)
 

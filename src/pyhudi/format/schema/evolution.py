@@ -36,7 +36,6 @@ from pyhudi.format.schema.avro_arrow import (
     normalise,
 )
 from pyhudi.format.schema.meta_columns import without_meta_columns
-from pyhudi.format.schema.reread_values import is_reread_as, reread
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -73,6 +72,10 @@ _WIDENINGS: Final = frozenset(
     }
 )
 """(table, rows): the table's type becomes that of the rows, as in JVM Hudi. Integers that become floats are rounded."""
+_DIGITS_OF_A_DOUBLE: Final = 17
+_DIGITS_MAX: Final = 76
+"""Of Arrow's widest decimals."""
+_DIGITS_BEHIND: Final = 38
 
 
 def is_read_as(stored: pa.DataType, target: pa.DataType) -> bool:
@@ -459,3 +462,28 @@ def without_nulls(array: pa.Array) -> pa.Array:
         )
     buffers: list[Any] = [None, *array.buffers()[1:]]
     return pa.Array.from_buffers(array.type, len(array), buffers, null_count=0, offset=array.offset)
+
+
+def is_reread_as(stored: pa.DataType, target: pa.DataType) -> bool:
+    """Whether stored values of one type without nesting are read as another one if they can all be."""
+    if pa.types.is_date(target):
+        return bool(pa.types.is_string(stored))
+    is_fraction = bool(pa.types.is_floating(stored))
+    return bool(pa.types.is_decimal(target)) and (is_fraction or bool(pa.types.is_string(stored)))
+
+
+def reread(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """The values as dates or decimals. Raises `pa.ArrowInvalid` naming one that has none.
+
+    Dates are `2026-01-05`; of decimals, exponents count, and spaces do not. NaN and infinite numbers are no decimals.
+    """
+    if pa.types.is_date(target):
+        return pc.cast(values, target)
+    scale = target.scale
+    if pa.types.is_floating(values.type):
+        # What is below a tenth of the last digit is zero; its text may have more digits than Arrow reads.
+        is_nothing = pc.less(pc.abs(values), 10.0 ** -(scale + 1))
+        values = value_text(pc.if_else(is_nothing, pa.scalar(0, values.type), values))
+    behind = max(_DIGITS_BEHIND, scale + 1 + _DIGITS_OF_A_DOUBLE)
+    exact = pc.cast(values, pa.decimal256(_DIGITS_MAX, behind))
+    return pc.cast(pc.round(exact, scale, "half_towards_infinity"), target)

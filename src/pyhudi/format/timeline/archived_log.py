@@ -56,13 +56,15 @@ def is_archive_file(name: str) -> bool:
     return name.startswith(_FILE_PREFIX)
 
 
-def check_archive_blocks(data: bytes, *, path: str) -> None:
-    """Raise `CorruptDataError` unless a file consists of whole blocks. What is in them is not decoded."""
+def archive_blocks(data: bytes, *, path: str) -> Iterator[LogBlock]:
+    """The blocks of a file. What is in them is not decoded. Raises `CorruptDataError` for one that is not whole."""
     view, offset = memoryview(data), 0
     while offset < len(data):
-        offset = parse_block(
+        block = parse_block(
             lambda start, length: view[start : start + length], offset, len(data), path=path, needs_headers=False
-        ).end
+        )
+        yield block
+        offset = block.end
 
 
 def parse_archive_file(data: bytes, *, path: str, details: bool = False) -> Iterator[ArchivedInstant]:
@@ -73,14 +75,8 @@ def parse_archive_file(data: bytes, *, path: str, details: bool = False) -> Iter
         UnsafePathError: a path in the details leads out of the table's data.
         UnsupportedFeatureError: a block has an unknown format.
     """
-    view = memoryview(data)
-    offset = 0
-    while offset < len(data):
-        block = parse_block(
-            lambda start, length: view[start : start + length], offset, len(data), path=path, needs_headers=False
-        )
+    for block in archive_blocks(data, path=path):
         yield from _completed(data, block, path, details)
-        offset = block.end
 
 
 def _completed(data: bytes, block: LogBlock, path: str, details: bool) -> Iterator[ArchivedInstant]:

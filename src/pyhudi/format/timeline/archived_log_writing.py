@@ -20,7 +20,7 @@ import fastavro
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.format.avro.container import decode_container, decode_record, encode_container
 from pyhudi.format.avro.records import BLOCK_VERSION
-from pyhudi.format.log.blocks import BlockHeader, BlockType, LogBlock, encode_block, parse_block
+from pyhudi.format.log.blocks import BlockHeader, BlockType, LogBlock, encode_block
 from pyhudi.format.metadata.avro_schemas import (
     ARCHIVED_INSTANT,
     CLEAN_METADATA,
@@ -28,12 +28,15 @@ from pyhudi.format.metadata.avro_schemas import (
     COMMIT_METADATA,
     COMPACTION_PLAN,
     INDEX_COMMIT_METADATA,
+    MERGE_ARCHIVE_PLAN,
     REPLACE_COMMIT_METADATA,
     REQUESTED_REPLACE_METADATA,
     ROLLBACK_METADATA,
     SAVEPOINT_METADATA,
 )
 from pyhudi.format.metadata.commit import commit_record
+from pyhudi.format.metadata.record_fields import RecordFields
+from pyhudi.format.timeline.archived_log import archive_blocks, is_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 
 INSTANTS_PER_BLOCK: Final = 40
@@ -85,6 +88,18 @@ _SCHEMAS: Final = {
         SAVEPOINT_METADATA,
     )
 }
+MERGE_PLAN_FILE: Final = "mergeArchivePlan"
+"""The name of the plan's file, beside the files of the archive."""
+_RECORD: Final = "HoodieMergeArchiveFilePlan"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMergePlan:
+    """The names of the files that are merged, and the name of the merged one."""
+
+    files: tuple[str, ...]
+    merged: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +155,14 @@ def parse_archived_states(data: bytes, *, path: str) -> Iterator[ArchivedState]:
     Raises:
         CorruptDataError: a block or a record is damaged, or names an action or a state that Hudi does not have.
     """
-    view, offset = memoryview(data), 0
-    while offset < len(data):
-        block = parse_block(
-            lambda start, length: view[start : start + length], offset, len(data), path=path, needs_headers=False
-        )
+    for block in archive_blocks(data, path=path):
         if block.kind is not BlockType.AVRO_DATA or block.schema is None:
-            raise CorruptDataError("the archived timeline holds a block without instants", path=path, offset=offset)
+            raise CorruptDataError(
+                "the archived timeline holds a block without instants", path=path, offset=block.offset
+            )
         schema = block.schema.encode()
         for at, end in _records_of(data, block, path):
             yield _state_of(decode_record(schema, data[at:end], path, at).values, path)
-        offset = block.end
 
 
 def content_of(state: ArchivedState) -> bytes:
@@ -241,3 +253,27 @@ def _block(records: list[bytes]) -> bytes:
     )
     headers = {BlockHeader.SCHEMA: _SCHEMA_TEXT}
     return b"".join(encode_block(BlockType.AVRO_DATA, headers, content, needs_headers=False))
+
+
+def encode_merge_plan(plan: ArchiveMergePlan, *, folder_uri: str) -> bytes:
+    """The content of the plan's file. `folder_uri`: the folder of the archive, which JVM Hudi expects in each path."""
+    values = {
+        "version": _VERSION,
+        "candidate": [f"{folder_uri}/{name}" for name in plan.files],
+        "mergedArchiveFileName": plan.merged,
+    }
+    return encode_container(MERGE_ARCHIVE_PLAN, values)
+
+
+def decode_merge_plan(data: bytes, *, path: str) -> ArchiveMergePlan:
+    """The plan in a file. Raises `CorruptDataError` if it is damaged, or names what is no file of an archive."""
+    record = decode_container(data, path=path)
+    if record.name != _RECORD:
+        raise CorruptDataError("the file holds another record than a plan of merging", path=path, record=record.name)
+    fields = RecordFields(record.values, path=path, name=_RECORD)
+    files = tuple(file.rpartition("/")[2] for file in fields.texts("candidate") or ())
+    merged = fields.text("mergedArchiveFileName") or ""
+    for name in (*files, merged):
+        if not is_archive_file(name) or "/" in name:
+            raise CorruptDataError("a plan of merging names another file than of an archive", path=path, name=name)
+    return ArchiveMergePlan(files, merged)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.timeline.instant import InstantTime
+from pyhudi.format.timeline.instant import Action, InstantTime
 
 VERSION_FILE: Final = "_version_"
 
@@ -30,6 +30,10 @@ VERSION_BYTES_MAX: Final = 64
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
 """The size limit of a manifest: half a million files."""
 
+HAVE_PLANS: Final = frozenset(
+    {Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT}
+)
+"""Actions whose requested file says what they are going to do; it goes into the archive."""
 HISTORY_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
 """The uncompressed size limit of a history file; JVM Hudi limits files to 1 GB compressed."""
 

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyhudi.config.options_write import IndexOptions
-from pyhudi.engine.protocol import Engine, TaskContext
-from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.environment import Environment
 from pyhudi.errors import HudiError
 from pyhudi.format.metadata.commit import CommitMetadata

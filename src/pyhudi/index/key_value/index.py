@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import Engine, TaskContext
-from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, InstantState
 from pyhudi.index.key_value.locations import Coverage, Location, Locations

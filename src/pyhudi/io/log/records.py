@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyhudi.engine.spilled_rows import SpillSettings, temporary_folder, typed_errors_of_disk
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_records
-from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.hfile.reader import decode_hfile_records
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.log.blocks import BlockType, LogBlock
 from pyhudi.format.log.delete_block_decode import decode_delete_block

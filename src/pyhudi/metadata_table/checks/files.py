@@ -12,7 +12,7 @@ from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.metadata_table.checks.indexes import index_differences
 from pyhudi.metadata_table.checks.statistics import statistics_differences
 from pyhudi.metadata_table.lister import MetadataLister
-from pyhudi.metadata_table.read_checks import disbelief, missing_files
+from pyhudi.metadata_table.read_checks import missing_files, problem_for_reads
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.lister import list_data_files
@@ -45,7 +45,7 @@ def _differences(table: TableState, *, with_contents: bool) -> Iterator[dict[str
     stored = {info.path: info for info in list_data_files(table.storage) if parse_data_file(info.name) is not None}
     try:
         state = load_metadata_state(table)
-        reason = disbelief(state) or missing_files(state)
+        reason = problem_for_reads(state) or missing_files(state)
         if reason is not None:
             yield {"problem": "not believed", "detail": reason}
         listed = {info.path: info for info in MetadataLister(state).table() if parse_data_file(info.name) is not None}

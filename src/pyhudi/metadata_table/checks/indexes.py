@@ -19,7 +19,8 @@ from pyhudi.format.metadata_table.schema import BLOOM_FILTER_COLUMN, RECORD_INDE
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.metadata_table.checks.statistics import equal_values, without_bounds
 from pyhudi.metadata_table.file_changes import partition_path_of
-from pyhudi.metadata_table.lookup import all_records, records_with_keys
+from pyhudi.metadata_table.lookup import all_records, records_with_keys, statistics_of_files, statistics_of_partitions
+from pyhudi.metadata_table.merging import merged_statistics
 from pyhudi.metadata_table.partitions.column_stats import columns_with_statistics
 from pyhudi.metadata_table.partitions.maintained import is_by_partition, maintained_partition
 from pyhudi.metadata_table.partitions.protocol import Source
@@ -28,8 +29,6 @@ from pyhudi.metadata_table.record_changes import changed_rows, row_settings
 from pyhudi.metadata_table.record_locations import location_reader
 from pyhudi.metadata_table.slice_changes import SliceChange, current_slices
 from pyhudi.metadata_table.state import MetadataState
-from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
-from pyhudi.metadata_table.statistics_merging import merged_statistics
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 from pyhudi.table.metadata_partitions import BLOOM_FILTERS, RECORD_INDEX, SECONDARY_INDEX_PREFIX
@@ -146,7 +145,7 @@ def _wider(column: str, path_of: dict[str, str], files: pa.StructArray, bounds: 
             is_last = np.arange(len(inside) + 1) == len(inside)
             both = merged_statistics(pa.concat_arrays([inside, own]), is_last, np.ones(len(is_last), np.bool_))
             has_nulls = (pc.sum(inside.field("nullCount")).as_py() or 0) > 0
-            unbounded, wanted = (without_bounds(one.field("maxValue")).any() for one in (own, inside))
+            unbounded, wanted = (without_bounds(side.field("maxValue")).any() for side in (own, inside))
             holds = unbounded or not wanted
             if holds and not unbounded:
                 holds = all(equal_values(both.field(name), own.field(name)).all() for name in _BOUNDS)
@@ -159,7 +158,7 @@ def _wider(column: str, path_of: dict[str, str], files: pa.StructArray, bounds: 
 def _type_of(bounds: pa.StructArray) -> str | None:
     """The wrapper of the first bound; None where it has no values."""
     values = bounds.field("minValue")
-    return next((one.name for one in values.type if values.field(one.name).is_valid()[0].as_py()), None)
+    return next((field.name for field in values.type if values.field(field.name).is_valid()[0].as_py()), None)
 
 
 def _of_type(ranges: pa.StructArray, wrapper: str | None) -> pa.BooleanArray:

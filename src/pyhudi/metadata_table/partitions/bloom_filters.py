@@ -24,8 +24,7 @@ from pyhudi.format.metadata_table.schema import BLOOM_FILTER_COLUMN, RecordType,
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.io.base_file import read_footer
 from pyhudi.metadata_table.file_changes import Change, stored_partition
-from pyhudi.metadata_table.file_group import GroupTarget, write_base, write_log
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_group import GroupSlice, GroupTarget, write_base, write_log
 from pyhudi.metadata_table.lookup import Wanted, read_slice
 from pyhudi.metadata_table.partitions.protocol import LargePartition, Source
 from pyhudi.metadata_table.slice_changes import current_slices

@@ -115,8 +115,8 @@ class ExpressionIndexPartition(LargePartition):
                 if one.values:
                     former = of_partitions.get(path)
                     of_partitions[path] = one if former is None else united(former, one)
-        loose = {path: maybe_null(one) for path, one in of_partitions.items() if not is_united_wrongly(one)}
-        tight = {path: wide(maybe_null(one)) for path, one in of_partitions.items() if is_united_wrongly(one)}
+        loose = {path: maybe_null(range_) for path, range_ in of_partitions.items() if not is_united_wrongly(range_)}
+        tight = {path: wide(maybe_null(range_)) for path, range_ in of_partitions.items() if is_united_wrongly(range_)}
         for found, is_tight in ((loose, False), (tight, True)):
             if found:
                 yield _partition_records(source.table, found, is_tight=is_tight)

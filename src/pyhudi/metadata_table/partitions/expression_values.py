@@ -16,7 +16,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.bloom import BloomFilter, BloomFilterBuilder, BloomFilterType
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.hfile.reader import decode_hfile_records
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, evaluated, result_type
 from pyhudi.format.metadata_table.ranges import Range, ranges_batch, united

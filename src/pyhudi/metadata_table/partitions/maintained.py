@@ -23,8 +23,7 @@ from pyhudi.table.metadata_partitions import (
     FILES,
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
-    Upkeep,
-    with_upkeep,
+    is_maintained,
 )
 from pyhudi.table.state import TableState
 
@@ -39,7 +38,7 @@ PARTITIONS: Final[Mapping[str, MetadataPartition]] = {
 
 
 def maintained_partition(name: str, table: TableState) -> MetadataPartition:
-    """The value that maintains a partition of this table, which `upkeep_of` says is maintained.
+    """The value that maintains a partition of this table, for which `is_maintained` holds.
 
     Indexes of which a table may have several take their definition from the table; they get a branch here.
     """
@@ -84,7 +83,7 @@ def secondary_index_of(definition: IndexDefinition, sizing: GroupSizing | None =
 
 def kept_partitions(table: TableState) -> tuple[MetadataPartition, ...]:
     """What maintains the partitions of the table's metadata table, `files` first; empty where it has none."""
-    names = with_upkeep(table.config.metadata_partitions, Upkeep.MAINTAINED)
+    names = [name for name in table.config.metadata_partitions if is_maintained(name)]
     if FILES not in names:
         return ()
     try:

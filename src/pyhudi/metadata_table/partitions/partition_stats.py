@@ -93,8 +93,8 @@ class PartitionStatsPartition(MetadataPartition):
         for place, one in found.values():
             if place[0] not in other:
                 (tight if is_united_wrongly(one) else loose).append((place, one))
-        yield from _records(version, [(place, maybe_null(one)) for place, one in loose], is_tight=False)
-        yield from _records(version, [(place, wide(maybe_null(one))) for place, one in tight], is_tight=True)
+        yield from _records(version, [(place, maybe_null(range_)) for place, range_ in loose], is_tight=False)
+        yield from _records(version, [(place, wide(maybe_null(range_))) for place, range_ in tight], is_tight=True)
 
     def _with_other_types(self, change: Change, table: TableState, columns: Sequence[str]) -> set[str]:
         """The partition paths whose bounds must not be united with new ones, as the type of a column was changed.
@@ -125,7 +125,7 @@ def _anew(
     added = [batch.filter(pc.is_in(batch.column("partition_path"), pa.array(sorted(touched)))) for batch in added]
     found = _united([*read_file_ranges(source.storage, source.engine, _paths(left), columns), *added])
     kinds = kinds_after(change, table, columns)
-    newest = ((place, promoted(one, kinds.get(one.column, one.kind))) for place, one in _with_absent(found))
+    newest = ((place, promoted(range_, kinds.get(range_.column, range_.kind))) for place, range_ in _with_absent(found))
     yield from _records(table.version, newest, is_tight=True)
     gone = [(path, column) for path in sorted(touched) for column in columns if (path, column) not in found]
     if gone:
@@ -194,8 +194,11 @@ def _paths(slices: Iterable[Iterable[FileSlice]]) -> list[str]:
     return [
         path
         for group in slices
-        for one in group
-        for path in (*([] if one.base is None else [one.base.path]), *(log.path for log in one.logs))
+        for file_slice in group
+        for path in (
+            *([] if file_slice.base is None else [file_slice.base.path]),
+            *(log.path for log in file_slice.logs),
+        )
     ]
 
 
@@ -203,12 +206,12 @@ def _united(batches: Iterable[pa.RecordBatch]) -> Mapping[_Place, tuple[_Place, 
     """The ranges of the rows of `RANGES` by partition path and column, as the values of a mapping."""
     found: dict[_Place, tuple[_Place, Range]] = {}
     for batch in batches:
-        for partition_path, _, one in ranges_of_batch(batch):
-            if one.values == 0:
+        for partition_path, _, range_ in ranges_of_batch(batch):
+            if range_.values == 0:
                 continue  # a log with deletes alone
-            place = (partition_path, one.column)
+            place = (partition_path, range_.column)
             former = found.get(place)
-            found[place] = (place, one if former is None else united(former[1], one))
+            found[place] = (place, range_ if former is None else united(former[1], range_))
     return found
 
 
@@ -245,9 +248,9 @@ def _records(
     version: TableVersion, found: Iterable[tuple[_Place, Range]], *, is_tight: bool
 ) -> Iterator[pa.RecordBatch]:
     files: dict[tuple[str, str], list[Range]] = {}
-    for (partition_path, _), one in found:
+    for (partition_path, _), range_ in found:
         stored = stored_partition(partition_path)
-        files.setdefault((stored, stored), []).append(one)
+        files.setdefault((stored, stored), []).append(range_)
     if not files:
         return
     ranges = ranges_batch(files)

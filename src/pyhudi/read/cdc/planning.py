@@ -34,7 +34,7 @@ from pyhudi.read.scan import ScanSlice, check_settled, in_range, plan_slices, ti
 from pyhudi.storage.bounded import at_once
 from pyhudi.storage.naming import naming
 from pyhudi.table.archive.history import archived_metadata
-from pyhudi.table.block_filter import block_filter, with_archive
+from pyhudi.table.archive.writes import block_filter, with_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView
@@ -225,7 +225,12 @@ class _Planner:
         typed: bool,
     ) -> ChangePlan:
         joined = _joined(found)
-        slices = {id(one): one for each in joined for one in (each.last.before, each.last.after) if one is not None}
+        slices = {
+            id(source): source
+            for each in joined
+            for source in (each.last.before, each.last.after)
+            if source is not None
+        }
         blocks = self._blocks(compactions)
         rows, scanned = plan_slices(self.table, config, mergers, list(slices.values()), blocks)
         of_slice = dict(zip(slices, scanned, strict=True))
@@ -244,7 +249,7 @@ class _Planner:
                 steps=each.steps,
                 positions=self._log_positions(each.last.after) if each.steps else {},
                 until=self._last_before(each.first_time),
-                size=sum(one.size for one in (each.last.before, each.last.after) if one is not None),
+                size=sum(source.size for source in (each.last.before, each.last.after) if source is not None),
             )
             for each in joined
         )

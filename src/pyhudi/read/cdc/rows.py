@@ -119,8 +119,8 @@ def _logged(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_Cha
 def _with_images(storage: Storage, rows: ScanPlan, task: ChangeTask, logged: pa.RecordBatch) -> Iterator[_Changes]:
     operations, names = logged.column(OPERATION), logged.schema.names
     looked_up = {
-        name: _found(storage, rows, task, one, logged.filter(pc.not_equal(operations, without)).column(KEY))
-        for name, one, without in ((BEFORE, task.before, INSERTED), (AFTER, task.after, DELETED))
+        name: _found(storage, rows, task, source, logged.filter(pc.not_equal(operations, without)).column(KEY))
+        for name, source, without in ((BEFORE, task.before, INSERTED), (AFTER, task.after, DELETED))
         if name not in names
     }
     sizes = row_bytes(logged.drop_columns([OPERATION]))
@@ -202,7 +202,7 @@ def _compared(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_C
         pc.invert(pc.is_in(before.column(RECORD_KEY), value_set=_one_array(after.column(RECORD_KEY))))
     ).column(RECORD_KEY)
     keys = _one_array(pa.chunked_array([*written.chunks, *gone.chunks], pa.string()))
-    sides = [_found(storage, rows, task, one, keys) for one in (task.before, task.after)]
+    sides = [_found(storage, rows, task, source, keys) for source in (task.before, task.after)]
     yield from _between(task.instant_time, keys, sides[0], sides[1])
 
 

@@ -11,7 +11,7 @@ from pyhudi.read.skipping.bucket_index import skip_by_buckets
 from pyhudi.read.skipping.column_statistics import IndexUse, skip_by_indexes
 from pyhudi.read.skipping.comparisons import Alternatives
 from pyhudi.read.skipping.expression_index import ByExpression, skip_by_expressions
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.metadata_read import MetadataOfRead
 from pyhudi.read.skipping.predicates import Predicate
 from pyhudi.read.skipping.record_index import skip_by_record_index
 from pyhudi.read.skipping.secondary_index import skip_by_secondary_indexes
@@ -32,7 +32,7 @@ class Asked:
     expressions: Predicate
 
 
-def skip_by_all_indexes(metadata: BelievedMetadata, plan: ScanPlan, asked: Asked, *, is_newest: bool) -> ByExpression:
+def skip_by_all_indexes(metadata: MetadataOfRead, plan: ScanPlan, asked: Asked, *, is_newest: bool) -> ByExpression:
     """What indexes leave of a plan, and what each of them did.
 
     `is_newest`: the plan is of the newest state of `metadata.table`, with what is in logs. Cost: that of the indexes

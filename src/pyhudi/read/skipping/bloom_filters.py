@@ -14,9 +14,8 @@ from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping.column_statistics import FILES_MIN, IndexUse
 from pyhudi.read.skipping.comparisons import Alternatives
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.metadata_read import MetadataOfRead, note_if_invalid, unreadable
 from pyhudi.read.skipping.record_index import fixed_keys, key_columns
-from pyhudi.read.skipping.unused_indexes import unbelieved, unreadable
 from pyhudi.table.metadata_partitions import BLOOM_FILTERS
 from pyhudi.table.state import TableState
 
@@ -26,7 +25,7 @@ _AT_ONCE: Final = 100
 
 
 def skip_by_bloom_filters(
-    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: BelievedMetadata
+    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: MetadataOfRead
 ) -> tuple[ScanPlan, IndexUse | None]:
     """The plan without the file slices whose filters exclude the keys of a condition, and what was done.
 
@@ -48,7 +47,7 @@ def skip_by_bloom_filters(
         return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=note)
     left_out: set[str] = set()
     try:
-        if (why := unbelieved(metadata)) is not None:
+        if (why := note_if_invalid(metadata)) is not None:
             return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=why)
         reader = FilterReader(metadata.state.slices(BLOOM_FILTERS))
         for start in range(0, len(candidates), _AT_ONCE):

@@ -51,7 +51,7 @@ def skip_by_buckets(
         return plan, IndexUse(BUCKET_INDEX, columns=columns, note="the buckets of former states are not looked up")
     else:
         kept = _in_rings(table, plan, keys, fields)
-    slices = tuple(one for one, is_kept in zip(plan.slices, kept, strict=True) if is_kept)
+    slices = tuple(file_slice for file_slice, is_kept in zip(plan.slices, kept, strict=True) if is_kept)
     return replace(plan, slices=slices), IndexUse(BUCKET_INDEX, len(plan.slices) - len(slices), columns)
 
 

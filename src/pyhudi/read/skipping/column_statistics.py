@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs
 
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds, partitions_may_be_wrong
+from pyhudi.format.metadata_table.bounds import ColumnBounds, partitions_may_be_wrong, valid_bounds
 from pyhudi.metadata_table.folders import partition_folder
-from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
+from pyhudi.metadata_table.lookup import statistics_of_files, statistics_of_partitions
 from pyhudi.read.conditions import Condition, columns_of
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
-from pyhudi.read.skipping.pruning import may_match
-from pyhudi.read.skipping.unused_indexes import unbelieved, unreadable
+from pyhudi.read.skipping.metadata_read import MetadataOfRead, note_if_invalid, unreadable
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 from pyhudi.table.state import TableState
 
@@ -30,6 +30,7 @@ FILES_MIN: Final = 8
 
 Statistics = Callable[[Sequence[str], Sequence[str]], Mapping[str, pa.StructArray]]
 """Payloads of `HoodieMetadataColumnStats` by column, for columns and partition paths; none for columns without."""
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class IndexUse:
 
 
 def skip_by_indexes(
-    table: TableState, plan: ScanPlan, condition: Condition, metadata: BelievedMetadata, *, is_newest: bool
+    table: TableState, plan: ScanPlan, condition: Condition, metadata: MetadataOfRead, *, is_newest: bool
 ) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
     """The plan without the file slices that indexes leave out, and what each of them did.
 
@@ -81,10 +82,10 @@ def _asked_last(error: HudiError) -> str:
 
 
 def _steps(
-    table: TableState, plan: ScanPlan, condition: Condition, metadata: BelievedMetadata, *, is_newest: bool
+    table: TableState, plan: ScanPlan, condition: Condition, metadata: MetadataOfRead, *, is_newest: bool
 ) -> Iterator[tuple[ScanPlan, IndexUse]]:
     """The plan after each index, and what the index did."""
-    if (note := unbelieved(metadata)) is not None:
+    if (note := note_if_invalid(metadata)) is not None:
         yield plan, IndexUse(COLUMN_STATS, note=note)
         return
     state = metadata.state
@@ -126,11 +127,11 @@ def skip_by_column_stats(
         places = places_of(found[name], files) if name in found else np.full(len(files), -1)
         missing = max(missing, int(np.count_nonzero(places < 0)))
         if name in found:
-            bounds = believed_bounds(found[name], plan.schema.field(name).type).take(places)
-            known[name] = _as_folders_tell(bounds.united(groups, len(candidates)), name, plan, candidates)
+            bounds = valid_bounds(found[name], plan.schema.field(name).type).take(places)
+            known[name] = _with_folder_values(bounds.united(groups, len(candidates)), name, plan, candidates)
     if missing:
         note = f"{missing} of {len(files)} files have no statistics"
-    kept = may_match(condition.prunes, plan.schema, known, len(candidates))
+    kept = condition_may_hold(condition.prunes, plan.schema, known, len(candidates))
     dropped = {id(one) for one, is_kept in zip(candidates, kept, strict=True) if not is_kept}
     slices = tuple(file_slice for file_slice in plan.slices if id(file_slice) not in dropped)
     use = IndexUse(COLUMN_STATS, len(dropped), tuple(columns), note)
@@ -163,8 +164,8 @@ def skip_by_partition_stats(
     named = [path or "." for path in paths]
     one_of = {file_slice.partition_path: file_slice for file_slice in plan.slices}
     known = {
-        name: _as_folders_tell(
-            believed_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
+        name: _with_folder_values(
+            valid_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
                 places_of(found[name], named)
             ),
             name,
@@ -174,7 +175,7 @@ def skip_by_partition_stats(
         for name in columns
         if name in found
     }
-    kept = may_match(condition.prunes, plan.schema, known, len(paths))
+    kept = condition_may_hold(condition.prunes, plan.schema, known, len(paths))
     left = {path for path, is_kept in zip(paths, kept, strict=True) if is_kept}
     slices = tuple(file_slice for file_slice in plan.slices if file_slice.partition_path in left)
     return replace(plan, slices=slices), IndexUse(PARTITION_STATS, len(plan.slices) - len(slices), tuple(columns), note)
@@ -190,18 +191,18 @@ def deciding_columns(plan: ScanPlan, condition: Condition, indexed: Sequence[str
     return usable, f"it has no statistics of {', '.join(others)}" if others else None
 
 
-def _as_folders_tell(bounds: ColumnBounds, name: str, plan: ScanPlan, slices: Sequence[ScanSlice]) -> ColumnBounds:
+def _with_folder_values(bounds: ColumnBounds, name: str, plan: ScanPlan, slices: Sequence[ScanSlice]) -> ColumnBounds:
     """The bounds of a column in slices, of a partition column those of the values that reads show."""
     if name not in plan.folder_columns:
         return bounds
     values = [constants_of(plan, file_slice).get(name) for file_slice in slices]
-    is_told = np.array([value is not None for value in values], np.bool_)
-    told = pa.array([None if value is None else value.as_py() for value in values], plan.schema.field(name).type)
+    has_value = np.array([value is not None for value in values], np.bool_)
+    stored = pa.array([None if value is None else value.as_py() for value in values], plan.schema.field(name).type)
     return ColumnBounds(
-        pc.if_else(pa.array(is_told), told, bounds.low),
-        pc.if_else(pa.array(is_told), told, bounds.high),
-        bounds.no_nulls | is_told,
-        bounds.only_nulls & ~is_told,
+        pc.if_else(pa.array(has_value), stored, bounds.low),
+        pc.if_else(pa.array(has_value), stored, bounds.high),
+        bounds.no_nulls | has_value,
+        bounds.only_nulls & ~has_value,
         bounds.is_empty,
     )
 
@@ -210,8 +211,8 @@ def files_of(slices: Sequence[ScanSlice]) -> tuple[list[str], npt.NDArray[np.int
     """The names of the files of slices, and of each the number of its slice."""
     files: list[str] = []
     groups: list[int] = []
-    for number, one in enumerate(slices):
-        paths = [*([] if one.files.base is None else [one.files.base]), *one.files.logs]
+    for number, file_slice in enumerate(slices):
+        paths = [*([] if file_slice.files.base is None else [file_slice.files.base]), *file_slice.files.logs]
         files += [path.rpartition("/")[2] for path in paths]
         groups += [number] * len(paths)
     return files, np.array(groups, dtype=np.int64)
@@ -229,3 +230,57 @@ def places_of(payloads: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.
         repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
         places[pc.is_in(hides, value_set=repeated).to_numpy(zero_copy_only=False)] = -1
     return places
+
+
+def condition_may_hold(
+    condition: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds], files: int
+) -> Flags:
+    """Whether each of some files may have rows that meet a condition. What is not known leaves no file out.
+
+    Args:
+        condition: no row with NaN in a column of `known` passes a comparison of it with that column
+            (`Condition.prunable`).
+        schema: the columns of the files.
+        known: what is known of columns in the files, each as long as there are files.
+        files: how many there are.
+
+    Cost: about 20 µs per file and column.
+    """
+    import pyarrow.dataset as ds
+
+    empty = np.zeros(files, np.bool_)
+    for bounds in known.values():
+        empty |= bounds.is_empty
+    guarantees: list[pc.Expression | None] = [None] * files
+    for name, bounds in known.items():
+        for number, guarantee in enumerate(_guarantees(name, bounds)):
+            former = guarantees[number]
+            if guarantee is not None:
+                guarantees[number] = guarantee if former is None else former & guarantee
+    # Nothing is opened here: the fragments carry the number of a file in the place of its path.
+    parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
+    numbered = [parquet.make_fragment(str(number), nowhere, one) for number, one in enumerate(guarantees)]
+    dataset = ds.FileSystemDataset(numbered, schema, parquet, nowhere)
+    found = np.zeros(files, np.bool_)
+    found[[int(fragment.path) for fragment in dataset.get_fragments(condition)]] = True
+    return found & ~empty
+
+
+def _guarantees(name: str, bounds: ColumnBounds) -> Iterator[pc.Expression | None]:
+    """What holds for the column in all rows of each file, rows with NaN left aside."""
+    field = pc.field(*name.split(".")) if "." in name else pc.field(name)
+    missing = field.is_null()
+    for low, high, no_nulls, only_nulls in zip(
+        bounds.low, bounds.high, bounds.no_nulls, bounds.only_nulls, strict=True
+    ):
+        if only_nulls:
+            yield missing
+            continue
+        parts = [
+            *([field >= low] if low.is_valid else []),
+            *([field <= high] if high.is_valid else []),
+        ]
+        if not parts:
+            yield None
+        else:
+            yield reduce(and_, parts if no_nulls else [part | missing for part in parts])

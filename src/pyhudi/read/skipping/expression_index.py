@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.format.metadata_table.bounds import ColumnBounds, valid_bounds
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
+from pyhudi.metadata_table.lookup import statistics_of_files
 from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
-from pyhudi.metadata_table.statistics_lookup import statistics_of_files
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping.bloom_filters import base_paths, without_keys
 from pyhudi.read.skipping.column_statistics import IndexUse, files_of, places_of
@@ -25,9 +25,8 @@ from pyhudi.read.skipping.expressions import (
     indexes_over_expressions,
 )
 from pyhudi.read.skipping.fixed_values import alternatives_of_predicate, fixed_values
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
-from pyhudi.read.skipping.predicates import ColumnRanges, Predicate, columns_of_predicate, may_match
-from pyhudi.read.skipping.unused_indexes import unbelieved, unreadable
+from pyhudi.read.skipping.metadata_read import MetadataOfRead, note_if_invalid, unreadable
+from pyhudi.read.skipping.predicates import Predicate, columns_of_predicate, may_match
 
 FILES_MIN: Final = 2
 _AT_ONCE: Final = 100
@@ -48,7 +47,7 @@ class ByExpression:
 
     plan: ScanPlan
     uses: tuple[IndexUse, ...] = ()
-    ranges: Mapping[str, ColumnRanges] = field(default_factory=dict)
+    ranges: Mapping[str, ColumnBounds] = field(default_factory=dict)
 
     def within(self, plan: ScanPlan, uses: tuple[IndexUse, ...]) -> ByExpression:
         """The same of a plan with some of the slices."""
@@ -57,7 +56,7 @@ class ByExpression:
         return ByExpression(plan, uses, {name: ranges.take(kept) for name, ranges in self.ranges.items()})
 
 
-def skip_by_expressions(metadata: BelievedMetadata, plan: ScanPlan, predicate: Predicate) -> ByExpression:
+def skip_by_expressions(metadata: MetadataOfRead, plan: ScanPlan, predicate: Predicate) -> ByExpression:
     """The plan without the file slices in which no row can meet a predicate on expressions, by their indexes.
 
     `predicate`: of `certain`, with the names of `indexed_expressions` as columns; others are not regarded. Cost:
@@ -76,7 +75,7 @@ def skip_by_expressions(metadata: BelievedMetadata, plan: ScanPlan, predicate: P
     ]
     for index, expression in wanted:
         try:
-            if (note := unbelieved(metadata)) is not None:
+            if (note := note_if_invalid(metadata)) is not None:
                 use = IndexUse(index.name, columns=(expression.label,), note=note)
                 return replace(found, uses=(*found.uses, use))
             skip = _by_filters if index.kind == "bloom_filters" else _by_statistics
@@ -88,7 +87,7 @@ def skip_by_expressions(metadata: BelievedMetadata, plan: ScanPlan, predicate: P
 
 
 def _by_statistics(
-    metadata: BelievedMetadata,
+    metadata: MetadataOfRead,
     found: ByExpression,
     predicate: Predicate,
     index: IndexDefinition,
@@ -100,12 +99,11 @@ def _by_statistics(
     paths = sorted({file_slice.partition_path for file_slice in plan.slices})
     records = statistics_of_files(metadata.state, [column], paths, partition=index.name)[column]
     places = places_of(records, files)
-    bounds = believed_bounds(records, expression.kind).take(places).united(groups, len(plan.slices))
-    ranges = _ranges(bounds, expression, np.array(is_known, np.bool_))
-    former = found.ranges.get(expression.name)
-    ranges = ranges if former is None else _tighter(former, ranges)
-    all_ranges = {**found.ranges, expression.name: ranges}
-    kept = np.flatnonzero(may_match(predicate, all_ranges, len(plan.slices)) & ~bounds.is_empty)
+    bounds = valid_bounds(records, expression.kind).take(places).united(groups, len(plan.slices))
+    known = _in_order(bounds, expression).where(np.array(is_known, np.bool_))
+    other = found.ranges.get(expression.name)
+    all_ranges = {**found.ranges, expression.name: known if other is None else known.tighter(other)}
+    kept = np.flatnonzero(may_match(predicate, all_ranges, len(plan.slices)))
     slices = tuple(plan.slices[number] for number in kept)
     missing = int(np.count_nonzero(places < 0))
     note = f"{missing} of {len(files)} files have no statistics" if missing else _note(is_known)
@@ -123,34 +121,17 @@ def _note(is_known: Sequence[bool]) -> str | None:
     return None if all(is_known) else "columns of some files have other names today, or a merger of the user's own"
 
 
-def _ranges(bounds: ColumnBounds, expression: IndexedExpression, is_known: np.ndarray) -> ColumnRanges:
-    """The ranges that hold. No rows at all (`is_empty`) are left to the caller."""
-    low, high = bounds.low, bounds.high
-    if expression.is_of_a_clock and pa.types.is_string(expression.kind):
-        ordered = are_texts_of_four_digit_years(low, high)
-        low, high = (pc.if_else(ordered, end, pa.scalar(None, end.type)) for end in (low, high))
-    nothing = pa.scalar(None, expression.kind)
-    known = pa.array(is_known)
-    return ColumnRanges(
-        pc.if_else(known, low, nothing),
-        pc.if_else(known, high, nothing),
-        ~(bounds.no_nulls & is_known),
-        ~(bounds.only_nulls & is_known),
-    )
-
-
-def _tighter(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
-    """What two indexes of the same expression know together."""
-    return ColumnRanges(
-        pc.max_element_wise(one.low, other.low),
-        pc.min_element_wise(one.high, other.high),
-        one.may_be_null & other.may_be_null,
-        one.may_have_values & other.may_have_values,
-    )
+def _in_order(bounds: ColumnBounds, expression: IndexedExpression) -> ColumnBounds:
+    """The bounds without those of texts of times that have another order than their times."""
+    if not expression.is_of_a_clock or not pa.types.is_string(expression.kind):
+        return bounds
+    ordered = are_texts_of_four_digit_years(bounds.low, bounds.high)
+    low, high = (pc.if_else(ordered, end, pa.scalar(None, end.type)) for end in (bounds.low, bounds.high))
+    return replace(bounds, low=low, high=high)
 
 
 def _by_filters(
-    metadata: BelievedMetadata,
+    metadata: MetadataOfRead,
     found: ByExpression,
     predicate: Predicate,
     index: IndexDefinition,
@@ -187,7 +168,7 @@ def _fixed_texts(predicate: Predicate, expression: IndexedExpression) -> pa.Stri
     kind = expression.kind
     if expression.is_of_a_clock or not (pa.types.is_string(kind) or pa.types.is_integer(kind)):
         return None
-    each = [fixed_values(one, expression.name) for one in alternatives_of_predicate(predicate)]
+    each = [fixed_values(alternative, expression.name) for alternative in alternatives_of_predicate(predicate)]
     if any(values is None for values in each):
         return None
     texts = sorted({str(value) for values in each for value in values or ()})

@@ -105,7 +105,7 @@ def indexed_expressions(table: TableState, schema: pa.Schema) -> tuple[IndexedEx
     if not has_expression_indexes(table):
         return ()
     definitions = load_index_definitions(table)
-    return tuple(dict.fromkeys(one for _, one in indexes_over_expressions(table, definitions, schema)))
+    return tuple(dict.fromkeys(expression for _, expression in indexes_over_expressions(table, definitions, schema)))
 
 
 def has_expression_indexes(table: TableState) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,22 +21,22 @@ import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
 from pyhudi.format.keys.partition_paths import typed_value
-from pyhudi.io.column_statistics import ColumnBounds, read_bounds
+from pyhudi.format.metadata_table.bounds import ColumnBounds
+from pyhudi.io.column_statistics import FooterBounds, read_bounds
 from pyhudi.read.conditions import Condition
-from pyhudi.read.file_identity import FileIdentity, identity_of_base
 from pyhudi.read.scan import ScanPlan, ScanSlice, moment_of
 from pyhudi.read.skipping.all_indexes import Asked, skip_by_all_indexes
 from pyhudi.read.skipping.expressions import IndexedExpression
 from pyhudi.read.skipping.fixed_values import alternatives_of_predicate
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.metadata_read import MetadataOfRead
 from pyhudi.read.skipping.predicates import (
-    ColumnRanges,
     Mask,
     Predicate,
     columns_of_predicate,
     expression_of_predicate,
     may_match,
 )
+from pyhudi.read.stored_types import FileIdentity, identity_of_base
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.index_definitions import COLUMN_STATS
@@ -59,14 +59,6 @@ Numbers: TypeAlias = npt.NDArray[np.intp]
 """Numbers of slices."""
 
 
-class RangesOfFiles(Protocol):
-    """A source of the ranges of columns of base files."""
-
-    def of(self, slices: Sequence[ScanSlice], columns: Collection[str]) -> Mapping[str, ColumnRanges]:
-        """The ranges of these columns in the base files of these slices, in their order; columns may be missing."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FilePruner:
     """Leaves out files of a scan in which no row can meet a predicate.
@@ -80,7 +72,7 @@ class FilePruner:
 
     slices: tuple[ScanSlice, ...]
     schema: pa.Schema
-    source: RangesOfFiles
+    source: FooterRanges
     plan: ScanPlan | None = None
 
     def matching(self, predicate: Predicate, constants: Mapping[str, pa.Array] | None = None) -> list[int]:
@@ -96,7 +88,7 @@ class FilePruner:
         by_path |= {name: _of_one_value(values) for name, values in constants.items() if name in columns}
         left = np.flatnonzero(may_match(predicate, by_path, len(self.slices)))
         in_files = columns - by_path.keys() - constants.keys() - expressions
-        of_expressions: Mapping[str, ColumnRanges] = {}
+        of_expressions: Mapping[str, ColumnBounds] = {}
         if self.plan is not None and (in_files or columns & expressions) and len(left):
             left, decided, of_expressions = self._left_by_indexes(self.plan, left, predicate)
             in_files -= decided
@@ -113,7 +105,7 @@ class FilePruner:
 
     def _left_by_indexes(
         self, plan: ScanPlan, left: Numbers, predicate: Predicate
-    ) -> tuple[Numbers, frozenset[str], Mapping[str, ColumnRanges]]:
+    ) -> tuple[Numbers, frozenset[str], Mapping[str, ColumnBounds]]:
         """What indexes leave of these slices, the columns that they know in all of them, and ranges of expressions.
 
         Of the table as it is now: what an index says of a file stays true, and of files that are gone it says nothing.
@@ -127,7 +119,7 @@ class FilePruner:
             return left, frozenset(), {}
         is_newest = plan.moment == moment_of(table.timeline) and not plan.leaves_out_logs
         asked = Asked(Condition(condition, condition), alternatives_of_predicate(predicate), predicate)
-        found = skip_by_all_indexes(BelievedMetadata(table), plan, asked, is_newest=is_newest)
+        found = skip_by_all_indexes(MetadataOfRead(table), plan, asked, is_newest=is_newest)
         for use in found.uses:
             _log.info("%s: %s", plan.uri, use)
         decided = frozenset(
@@ -139,7 +131,7 @@ class FilePruner:
 
 def ranges_of_paths(
     slices: Sequence[ScanSlice], schema: pa.Schema, columns: Collection[str]
-) -> dict[str, ColumnRanges]:
+) -> dict[str, ColumnBounds]:
     """The ranges of those columns whose values are in partition paths: one value for all rows of a file.
 
     The folder of nulls says nothing: it has empty texts, too.
@@ -156,10 +148,10 @@ def ranges_of_paths(
     return found
 
 
-def _of_one_value(values: pa.Array) -> ColumnRanges:
+def _of_one_value(values: pa.Array) -> ColumnBounds:
     """The ranges of files that have one value each, which is unknown where it is null."""
     unknown: Mask = values.is_null().to_numpy(zero_copy_only=False)
-    return ColumnRanges(values, values, unknown, np.ones(len(values), np.bool_))
+    return ColumnBounds.of(values, values, ~unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +169,11 @@ class FooterRanges:
     storage: StorageSpec
     schema: pa.Schema
 
-    def of(self, slices: Sequence[ScanSlice], columns: Collection[str]) -> Mapping[str, ColumnRanges]:
-        """See `RangesOfFiles`. Cost: a footer per file, none of too many files (`FOOTERS_MAX`)."""
+    def of(self, slices: Sequence[ScanSlice], columns: Collection[str]) -> Mapping[str, ColumnBounds]:
+        """The ranges of these columns in the base files of these slices, in their order; columns may be missing.
+
+        Cost: a footer per file, none of too many files (`FOOTERS_MAX`).
+        """
         names = [name for name in self.schema.names if name in columns]
         if not names or len(slices) > (FOOTERS_ON_DISK_MAX if self.storage.uri.startswith("file:") else FOOTERS_MAX):
             return {}
@@ -190,12 +185,12 @@ class FooterRanges:
         }
 
 
-_kept: OrderedDict[tuple[FileIdentity, str], ColumnBounds | None] = OrderedDict()
+_kept: OrderedDict[tuple[FileIdentity, str], FooterBounds | None] = OrderedDict()
 """By file and column; None where the file has no bounds of it."""
 _keeping = threading.Lock()
 
 
-def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mapping[str, ColumnBounds | None]:
+def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mapping[str, FooterBounds | None]:
     path = one.files.base
     if path is None:
         return {}
@@ -217,17 +212,17 @@ def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mappin
     return found
 
 
-def _ranges(bounds: Sequence[ColumnBounds | None], kind: pa.DataType) -> ColumnRanges:
+def _ranges(bounds: Sequence[FooterBounds | None], kind: pa.DataType) -> ColumnBounds:
     ends = [(None, None) if bound is None else _typed(bound, kind) for bound in bounds]
-    return ColumnRanges(
+    return ColumnBounds.of(
         pa.array([low for low, _ in ends], kind),
         pa.array([high for _, high in ends], kind),
-        np.array([bound is None or bound.nulls != 0 for bound in bounds], np.bool_),
-        np.array([bound is None or bound.nulls is None or bound.nulls < bound.rows for bound in bounds], np.bool_),
+        no_nulls=np.array([bound is not None and bound.nulls == 0 for bound in bounds], np.bool_),
+        only_nulls=np.array([bound is not None and bound.has_only_nulls for bound in bounds], np.bool_),
     )
 
 
-def _typed(bounds: ColumnBounds, kind: pa.DataType) -> tuple[Any, Any]:
+def _typed(bounds: FooterBounds, kind: pa.DataType) -> tuple[Any, Any]:
     """The bounds as values of the column's type; none where the file has the column in a type that does not fit."""
     ends = (bounds.low, bounds.high)
     if not all(_fits(end, kind) for end in ends):

@@ -1,22 +1,23 @@
-"""The metadata table as one read asks it: loaded and checked once, for all indexes."""
+"""The metadata table as one read asks it: loaded and checked once; and what is said of an index that it cannot use."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
+from pyhudi.errors import HudiError
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
-from pyhudi.metadata_table.read_checks import disbelief, is_ahead
+from pyhudi.metadata_table.read_checks import is_ahead, problem_for_reads, warn_of_index, warn_of_metadata_table
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.table.index_definitions import load_index_definitions
 from pyhudi.table.state import TableState
 
 
 @dataclass(frozen=True)
-class BelievedMetadata:
+class MetadataOfRead:
     """The metadata table beside a loaded table. Cost: two listings and a read, once, when it is first asked.
 
-    Raises what `load_metadata_state` and `disbelief` do.
+    Raises what `load_metadata_state` and `problem_for_reads` do.
     """
 
     table: TableState
@@ -29,7 +30,7 @@ class BelievedMetadata:
     @cached_property
     def problem(self) -> str | None:
         """Why it must not be believed."""
-        return disbelief(self.state)
+        return problem_for_reads(self.state)
 
     @cached_property
     def definitions(self) -> dict[str, IndexDefinition]:
@@ -40,3 +41,28 @@ class BelievedMetadata:
     def is_ahead(self) -> str | None:
         """Why indexes of the newest state say nothing of the table as it was loaded."""
         return is_ahead(self.state)
+
+
+def note_if_invalid(metadata: MetadataOfRead) -> str | None:
+    """Why no index can be used, of which a warning tells; None where they can. Errors: those of `MetadataOfRead`."""
+    if metadata.problem is None:
+        return None
+    warn_of_metadata_table(metadata.table.storage, metadata.problem)
+    return f"the metadata table is not used: {metadata.problem}"
+
+
+def ahead(metadata: MetadataOfRead) -> str | None:
+    """Why indexes of the newest state cannot be used, which is no defect; None where they can."""
+    return None if metadata.is_ahead is None else f"the metadata table is not used: {metadata.is_ahead}"
+
+
+def unreadable(metadata: MetadataOfRead, index: str, error: HudiError) -> str:
+    """Why an index cannot be used that is damaged, or lacks a file; a warning tells of it."""
+    warn_of_index(metadata.table.storage, index, str(error))
+    return f"the metadata table cannot be read: {error.message}"
+
+
+def incomplete(metadata: MetadataOfRead, index: str, reason: str) -> str:
+    """Why an index cannot be used that may lack rows; a warning tells of it."""
+    warn_of_index(metadata.table.storage, index, reason.removesuffix(": refresh it"))
+    return reason

@@ -1,8 +1,9 @@
 """Predicates that leave out files without a row that a filter keeps, by what is known of their columns.
 
 A predicate holds for every row that the filter keeps, and may hold for others: a file is left out only if it holds for
-none of its rows. What is known of a column in several files is a `ColumnRanges`: of the values in a partition path, of
-footers, or of an index. What is unknown leaves no file out.
+none of its rows. What is known of a column in several files is a `ColumnBounds`: of the values in a partition path, of
+footers, or of an index. What is unknown leaves no file out. Conditions in Arrow, whose parts only Arrow knows, are
+judged by the same bounds in `column_statistics`.
 
     predicate  := Comparison | NullTest | TextTest | AllOf | AnyOf
 """
@@ -20,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.format.metadata_table.bounds import ColumnBounds
 from pyhudi.read.skipping.comparisons import Comparison
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -67,29 +69,6 @@ Predicate: TypeAlias = "Comparison | NullTest | TextTest | AllOf | AnyOf"
 `<` and `<=` with numbers may be in it, which no NaN passes: bounds leave NaN out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRanges:
-    """What is known of one column in each of several files.
-
-    Attributes:
-        low: a lower bound of the values, of the column's type; null where it is unknown or there is no value.
-        high: an upper bound.
-        may_be_null: whether there may be nulls.
-        may_have_values: whether there may be values that are not null.
-    """
-
-    low: pa.Array
-    high: pa.Array
-    may_be_null: Mask
-    may_have_values: Mask
-
-    def take(self, files: npt.NDArray[np.intp]) -> ColumnRanges:
-        """What is known of the files with these numbers."""
-        return ColumnRanges(
-            self.low.take(files), self.high.take(files), self.may_be_null[files], self.may_have_values[files]
-        )
-
-
 def columns_of_predicate(predicate: Predicate) -> frozenset[str]:
     """The columns that a predicate asks about."""
     if isinstance(predicate, AllOf | AnyOf):
@@ -118,34 +97,38 @@ def _expression_of_test(test: Comparison | NullTest | TextTest) -> pc.Expression
     return test.expression
 
 
-def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRanges], files: int) -> Mask:
-    """Which files can have rows for which the predicate holds. Nothing is known of columns that `ranges` lacks."""
+def may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], files: int) -> Mask:
+    """Which files can have rows for which the predicate holds. Nothing is known of columns that `bounds` lacks."""
+    return reduce(np.logical_and, (~known.is_empty for known in bounds.values()), _may_match(predicate, bounds, files))
+
+
+def _may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], files: int) -> Mask:
     if isinstance(predicate, AllOf):
-        return reduce(np.logical_and, (may_match(part, ranges, files) for part in predicate.parts), _all(files))
+        return reduce(np.logical_and, (_may_match(part, bounds, files) for part in predicate.parts), _all(files))
     if isinstance(predicate, AnyOf):
-        return reduce(np.logical_or, (may_match(part, ranges, files) for part in predicate.parts))
-    known = ranges.get(predicate.column)
+        return reduce(np.logical_or, (_may_match(part, bounds, files) for part in predicate.parts))
+    known = bounds.get(predicate.column)
     return _all(files) if known is None else _may_hold(predicate, known)
 
 
-def _may_hold(test: Comparison | NullTest | TextTest, known: ColumnRanges) -> Mask:
+def _may_hold(test: Comparison | NullTest | TextTest, known: ColumnBounds) -> Mask:
     if isinstance(test, NullTest):
-        return known.may_be_null if test.is_null else known.may_have_values
+        return ~(known.no_nulls if test.is_null else known.only_nulls)
     may_hold = _may_contain(test, known) if isinstance(test, TextTest) else _may_compare(test, known)
-    return known.may_have_values & may_hold
+    return may_hold & ~known.only_nulls
 
 
-def _may_compare(comparison: Comparison, known: ColumnRanges) -> Mask:
+def _may_compare(comparison: Comparison, known: ColumnBounds) -> Mask:
     return _TESTS[comparison.operator](comparison.value, known)
 
 
-def _may_contain(test: TextTest, known: ColumnRanges) -> Mask:
+def _may_contain(test: TextTest, known: ColumnBounds) -> Mask:
     """Only of files with one value something is known."""
     is_one = _mask(pc.fill_null(pc.equal(known.low, known.high), False))
     return ~is_one | _unless_false(_TEXT_TESTS[test.operator](known.low, test.text))
 
 
-def _may_be_in(values: Sequence[pa.Scalar], known: ColumnRanges) -> Mask:
+def _may_be_in(values: Sequence[pa.Scalar], known: ColumnBounds) -> Mask:
     if len(values) <= _VALUES_ONE_BY_ONE_MAX:
         return reduce(np.logical_or, (_may_equal(value, known) for value in values), ~_all(len(known.low)))
     ends = pc.min_max(pa.array([value.as_py() for value in values], known.low.type))
@@ -154,15 +137,15 @@ def _may_be_in(values: Sequence[pa.Scalar], known: ColumnRanges) -> Mask:
     )
 
 
-def _may_be_outside(values: Sequence[pa.Scalar], known: ColumnRanges) -> Mask:
+def _may_be_outside(values: Sequence[pa.Scalar], known: ColumnBounds) -> Mask:
     return ~reduce(np.logical_or, (_has_only(value, known) for value in values), ~_all(len(known.low)))
 
 
-def _may_equal(value: Any, known: ColumnRanges) -> Mask:
+def _may_equal(value: Any, known: ColumnBounds) -> Mask:
     return _unless_false(pc.less_equal(known.low, value)) & _unless_false(pc.greater_equal(known.high, value))
 
 
-def _has_only(value: Any, known: ColumnRanges) -> Mask:
+def _has_only(value: Any, known: ColumnBounds) -> Mask:
     """Whether all values of a file are this one."""
     same = pc.and_(pc.equal(known.low, value), pc.equal(known.high, value))
     return _mask(pc.fill_null(same, False))
@@ -181,7 +164,7 @@ def _all(files: int) -> Mask:
     return np.ones(files, np.bool_)
 
 
-_TESTS: dict[str, Callable[[Any, ColumnRanges], Mask]] = {
+_TESTS: dict[str, Callable[[Any, ColumnBounds], Mask]] = {
     "==": _may_equal,
     "!=": lambda value, known: ~_has_only(value, known),
     "<": lambda value, known: _unless_false(pc.less(known.low, value)),

@@ -25,8 +25,7 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping.column_statistics import IndexUse
 from pyhudi.read.skipping.comparisons import Alternatives
 from pyhudi.read.skipping.fixed_values import alternatives_of_where, fixed_values
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
-from pyhudi.read.skipping.unused_indexes import ahead, unbelieved, unreadable
+from pyhudi.read.skipping.metadata_read import MetadataOfRead, ahead, note_if_invalid, unreadable
 from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
@@ -36,7 +35,7 @@ KEYS_MAX: Final = 100_000
 
 
 def skip_by_record_index(
-    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: BelievedMetadata
+    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: MetadataOfRead
 ) -> tuple[ScanPlan, IndexUse | None]:
     """The plan with only the file slices that hold the keys of a condition, and what the index did.
 
@@ -52,7 +51,7 @@ def skip_by_record_index(
         return plan, None
     columns = key_columns(table)
     try:
-        if (note := unbelieved(metadata) or ahead(metadata)) is not None:
+        if (note := note_if_invalid(metadata) or ahead(metadata)) is not None:
             return plan, IndexUse(RECORD_INDEX, columns=columns, note=note)
         state = metadata.state
         found = groups_of_keys(state, keys, {file_slice.partition_path for file_slice in plan.slices})
@@ -68,14 +67,14 @@ def groups_of_where(table: TableState, where: Where) -> set[tuple[str, str]] | N
     """Partition path and file id of the file groups that hold the keys of a condition, before any file is listed.
 
     None where the condition does not fix the record key, or no record index of all keys tells it. Cost: that of
-    `BelievedMetadata`, and the lookups.
+    `MetadataOfRead`, and the lookups.
     """
     schema = load_table_schema(table) if RECORD_INDEX in table.config.metadata_partitions else None
     if schema is None or is_by_partition(table):
         return None
     columns = with_meta_columns(schema.arrow)
     keys = fixed_keys(table, columns, alternatives_of_where(where, columns))
-    metadata = BelievedMetadata(table)
+    metadata = MetadataOfRead(table)
     try:
         if keys is None or metadata.problem is not None or metadata.is_ahead is not None:
             return None

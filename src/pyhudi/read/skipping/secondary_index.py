@@ -27,15 +27,14 @@ from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping.column_statistics import FILES_MIN, IndexUse
 from pyhudi.read.skipping.comparisons import Alternatives
 from pyhudi.read.skipping.fixed_values import fixed_values
-from pyhudi.read.skipping.metadata_read import BelievedMetadata
+from pyhudi.read.skipping.metadata_read import MetadataOfRead, ahead, incomplete, note_if_invalid, unreadable
 from pyhudi.read.skipping.record_index import KEYS_MAX, file_id_of, groups_of_keys
-from pyhudi.read.skipping.unused_indexes import ahead, incomplete, unbelieved, unreadable
 from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi.table.state import TableState
 
 
 def skip_by_secondary_indexes(
-    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: BelievedMetadata
+    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: MetadataOfRead
 ) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
     """The plan with only the file slices that hold the values of a condition, and what each index did.
 
@@ -59,7 +58,7 @@ def skip_by_secondary_indexes(
         return plan, ()
     uses: list[IndexUse] = []
     try:
-        if (note := unbelieved(metadata) or ahead(metadata)) is not None:
+        if (note := note_if_invalid(metadata) or ahead(metadata)) is not None:
             return plan, tuple(IndexUse(index.name, columns=(index.column,), note=note) for index, _ in fit)
         for index, texts in fit:
             if (why := doubt(table, definitions[index.name])) is not None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyhudi.config.enums import TableType
-from pyhudi.config.options_archiving import ArchivingOptions
+from pyhudi.config.options_cleaning import ArchivingOptions
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.events import InstantsArchived
 from pyhudi.format.file_names import parse_data_file
@@ -29,8 +29,7 @@ from pyhudi.metadata_table.complete_indexes import note_before_archiving
 from pyhudi.metadata_table.folders import inner_version
 from pyhudi.services.archiving.bounds import Needed, Verdict, archivable, verdicts
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
-from pyhudi.services.archiving.into_logs import add_to_logs
-from pyhudi.services.archiving.merge_logs import finish_merge, merge_logs
+from pyhudi.services.archiving.into_logs import add_to_logs, finish_merge, merge_logs
 from pyhudi.services.cleaning.execute import load_clean_plan
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
 from pyhudi.services.compaction.schedule import newest_compaction
@@ -39,7 +38,7 @@ from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.metadata_table import has_metadata_table
-from pyhudi.table.pending_clusterings import load_clustering_plan, pending_clusterings
+from pyhudi.table.pending_clusterings import load_clustering_plan, possible_clusterings
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, load_timeline, position_of
 from pyhudi.table.written_files import load_written_files
@@ -168,7 +167,7 @@ def _dead_plans(table: TableState) -> frozenset[str]:
         try:
             if instant.action is Action.CLEAN and instant.state is not InstantState.COMPLETED:
                 load_clean_plan(table.storage, instant, table)
-            elif instant.state is InstantState.REQUESTED and instant in pending_clusterings(table.timeline):
+            elif instant.state is InstantState.REQUESTED and instant in possible_clusterings(table.timeline):
                 load_clustering_plan(table.storage, table.version, instant)
         except CorruptDataError:
             found.add(instant.requested_time)

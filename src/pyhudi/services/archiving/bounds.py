@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pyhudi.config.options_archiving import ArchivingOptions
+from pyhudi.config.options_cleaning import ArchivingOptions
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, position_of
 

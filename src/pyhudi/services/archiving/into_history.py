@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from pyhudi.errors import AlreadyExistsError, LockLostError, NotFoundError
-from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, parse_instant_file_name
+from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime, parse_instant_file_name
 from pyhudi.format.timeline.lsm_history import (
+    HAVE_PLANS,
     HISTORY_BYTES_MAX,
     VERSION_FILE,
     HistoryFile,
@@ -31,11 +32,6 @@ from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive.history import current_manifest, history_files, times_in
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
-
-_HAVE_PLANS = frozenset(
-    {Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT}
-)
-"""Actions whose requested file says what they are going to do; it goes into the archive."""
 
 
 def add_to_history(table: TableState, files: Mapping[Instant, Sequence[FileInfo]]) -> None:
@@ -58,7 +54,7 @@ def _row(storage: Storage, instant: Instant, files: Sequence[FileInfo], version:
     plan = None
     for info in files:
         parsed = parse_instant_file_name(info.name, version)
-        if parsed is not None and parsed.state is InstantState.REQUESTED and parsed.action in _HAVE_PLANS:
+        if parsed is not None and parsed.state is InstantState.REQUESTED and parsed.action in HAVE_PLANS:
             plan = storage.read(info.path) or None
     metadata = storage.read(instant_path(instant, version))
     return HistoryRow(instant.requested_time, instant.completion_time or "", instant.action.value, metadata, plan)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.log.cdc import LoggingMode
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.restore.recover import finish_what_died
+from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_writable

@@ -8,6 +8,8 @@ already counts as deleted. So nothing is forgotten, and two processes that execu
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pyhudi.engine.protocol import TaskContext
@@ -21,6 +23,7 @@ from pyhudi.errors import (
 )
 from pyhudi.events import ActionCompleted
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.clean import (
     CleanMetadata,
     CleanPlan,
@@ -29,18 +32,20 @@ from pyhudi.format.metadata.clean import (
     encode_clean_plan,
 )
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
-from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.format.timeline.instant import SKELETON_INSTANT, Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.io.slices.files import SourceFile
 from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.file_changes import change_of_clean
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
-from pyhudi.services.cleaning.sources import sources_to_delete
 from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.bootstrap import load_sources
 from pyhudi.table.features import check_writable
+from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
 from pyhudi.table.savepoints import load_savepoints
@@ -342,3 +347,33 @@ def _end_partitions(table: TableState, plan: CleanPlan) -> tuple[str, ...]:
         table.storage.delete_folder(partition)
         ended.append(partition)
     return tuple(ended)
+
+
+def sources_to_delete(storage: Storage, plan: CleanPlan) -> Mapping[str, tuple[SourceFile, ...]]:
+    """The files of the source that a plan names, by partition path.
+
+    Of these only such as the bootstrap index has for skeleton files of the same plan, so that a plan that was tampered
+    with deletes no file that the table still needs, nor one outside the source. Cost: none for a plan without any;
+    else what `load_sources` costs.
+    """
+    if not plan.sources:
+        return {}
+    named = {uri for uris in plan.sources.values() for uri in uris}
+    known = load_sources(storage, plan.sources)
+    found: dict[str, list[SourceFile]] = defaultdict(list)
+    for group in _skeletons(plan.paths):
+        source = known.get(group)
+        if source is not None and source.uri in named:
+            found[group.partition_path].append(source)
+    return {path: tuple(files) for path, files in sorted(found.items())}
+
+
+def _skeletons(paths: Iterable[str]) -> list[FileGroupId]:
+    """The file groups of the skeleton files among these."""
+    found = []
+    for path in sorted(paths):
+        folder, _, file = path.rpartition("/")
+        name = parse_data_file(file)
+        if isinstance(name, BaseFileName) and name.instant_time == SKELETON_INSTANT:
+            found.append(FileGroupId(folder, name.file_id))
+    return found

@@ -129,8 +129,10 @@ def _needs_replaced(replaced_at: str, view: FileSystemView, retention: Retention
 
 def _reasons_by_earliest(slices: Sequence[FileSlice], earliest: Instant, view: FileSystemView) -> list[str]:
     first_kept = 0
-    for number, one in enumerate(slices):
-        if one.instant_time < earliest.requested_time and _completed_before(one.instant_time, earliest, view):
+    for number, file_slice in enumerate(slices):
+        if file_slice.instant_time < earliest.requested_time and _completed_before(
+            file_slice.instant_time, earliest, view
+        ):
             first_kept = number
     return [
         "" if n < first_kept else "the newest slice before the earliest retained write" if n == first_kept

@@ -35,7 +35,7 @@ def withdraw_clean(
         raise InvalidRequestError(
             "another process is executing this clean: let it end; nothing was changed", instant=instant.requested_time
         )
-    planned, begun = (instant_path(replace(instant, state=one), version) for one in list(InstantState)[:2])
+    planned, begun = (instant_path(replace(instant, state=member), version) for member in list(InstantState)[:2])
     lock.check_held()
     if instant.state is InstantState.INFLIGHT:
         if not is_damaged:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -30,10 +30,10 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.file_names import BaseFileName, parse_data_file
-from pyhudi.format.metadata.clustering import ClusteringPlan
+from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringPlan
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.index.key_value.hbase_publishing import published
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.clustering.hash_rings import (
@@ -45,25 +45,24 @@ from pyhudi.services.clustering.hash_rings import (
     put_rings,
     resizes_of,
 )
-from pyhudi.services.clustering.planned_slices import planned_slices
 from pyhudi.services.clustering.schedule import schema_of
 from pyhudi.services.frame.planned_run import PlannedRun, planned_run
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_plan
-from pyhudi.table.block_filter import with_archive
-from pyhudi.table.columns_at_a_time import with_names_of
+from pyhudi.table.archive.writes import with_archive
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import bucket_engine_of, check_clusterable
-from pyhudi.table.file_slice import FileSlice, slice_files
-from pyhudi.table.file_system_view import FileSystemView, load_view
-from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
+from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
+from pyhudi.table.file_system_view import FileSystemView, load_view, with_names_of
+from pyhudi.table.pending_clusterings import load_clustering_plan, pending_clusterings
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path
-from pyhudi.tasks.cluster import ClusterTask, cluster_group
-from pyhudi.tasks.copy_base_files import packs
+from pyhudi.table.timeline import instant_path, position_of
+from pyhudi.tasks.cluster import ClusterTask, cluster_group, packs
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.settings import merge_settings, write_target
 from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
+from pyhudi.transaction.conflicts.footprint import Heirs, footprint_of, forgotten_heirs
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.transaction import Transaction, commit_clustering
 
@@ -85,20 +84,6 @@ class Clustered:
     bytes: int
 
 
-def pending_clusterings(table: TableState) -> tuple[Instant, ...]:
-    """The clusterings that are planned or running, oldest first, also those whose plans are damaged.
-
-    Cost: see `load_clustering_plans`.
-    """
-    return tuple(instant for instant in table.timeline.instants if _is_pending(table, instant))
-
-
-def _is_pending(table: TableState, instant: Instant) -> bool:
-    if instant.state is InstantState.COMPLETED:
-        return False
-    return instant.action is Action.CLUSTERING or is_clustering_plan(table.storage, table.version, instant)
-
-
 def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
     """Execute the planned clusterings that no other process is executing, oldest first.
 
@@ -107,7 +92,7 @@ def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
     """
     call = call.reloaded()
     done = []
-    for instant in pending_clusterings(call.table):
+    for instant in pending_clusterings(call.table.storage, call.table.timeline):
         if instant.state is InstantState.REQUESTED and _is_damaged(call.table, instant):
             continue
         try:
@@ -160,7 +145,8 @@ def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:
 
 
 def _find(table: TableState, instant_time: str) -> Instant | None:
-    return next((instant for instant in pending_clusterings(table) if instant.requested_time == instant_time), None)
+    pending = pending_clusterings(table.storage, table.timeline)
+    return next((instant for instant in pending if instant.requested_time == instant_time), None)
 
 
 def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
@@ -315,4 +301,87 @@ def _metadata(schema: TableSchema, plan: ClusteringPlan, stats: Sequence[WriteSt
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
         replaced_file_ids={path: tuple(ids) for path, ids in sorted(replaced.items())},
         extra=schema.extra_metadata(schema, ""),
+    )
+
+
+def planned_slices(
+    table: TableState,
+    instant: Instant,
+    plan: ClusteringPlan,
+    view: FileSystemView,
+    heirs: Heirs,
+) -> list[list[FileSlice]]:
+    """The slices of each group, after checking that they are complete and still the newest of their file groups.
+
+    Those of buckets that are resized may have more logs by now, which stay out: the same rows are in `heirs`, the
+    buckets to come. Cost: for a resize a read per write that completed since it was planned.
+    """
+    latest = {file_slice.group: file_slice for slices in view.latest.values() for file_slice in slices}
+    groups: list[list[FileSlice]] = []
+    for group in plan.groups:
+        groups.append([])
+        for planned in group.slices:
+            group_id = FileGroupId(planned.partition_path, planned.file_id)
+            newest = latest.get(group_id)
+            found = view.groups.get(group_id)
+            there = {str(base.name) for base in found.base_files} if found else set()
+            there |= {str(log.name) for log in found.logs} if found else set()
+            if newest is not None and (missing := planned.file_names - there):
+                raise CorruptDataError(
+                    "a clustering plan names files that are missing, or whose writes are not completed; nothing was "
+                    f'changed: give the plan up by recovery.rollback("{instant.requested_time}")',
+                    plan=instant_path(replace(instant, state=InstantState.REQUESTED), table.version),
+                    partition_path=planned.partition_path,
+                    missing=sorted(missing)[:10],
+                )
+            if newest is None or not _is_as_planned(newest, planned, may_have_grown=group_id in heirs):
+                raise _changed(table, instant, [group_id])
+            logs = (log for log in newest.logs if group_id not in heirs or str(log.name) in planned.file_names)
+            groups[-1].append(replace(newest, logs=tuple(logs)))
+    if heirs:
+        _check_heirs(table, instant, heirs)
+    return groups
+
+
+def _is_as_planned(newest: FileSlice, planned: ClusteredSlice, *, may_have_grown: bool) -> bool:
+    """Whether a slice has the rows that it had when it was planned; if it may have grown, and others in more logs.
+
+    In table version 6 it may have more logs, without rows of a completed write: those of failed writes, and what rolls
+    them back.
+    """
+    bases = {str(newest.base.name)} if newest.base else set()
+    logs = {str(log.name): any(part.end > part.start for part in log.committed) for log in newest.logs}
+    if not planned.file_names <= bases | logs.keys():
+        return False
+    return bases <= planned.file_names and (
+        may_have_grown or not any(has_rows for name, has_rows in logs.items() if name not in planned.file_names)
+    )
+
+
+def _check_heirs(table: TableState, resize: Instant, heirs: Heirs) -> None:
+    """Check that all writes since a resize was planned went to the buckets that it makes, too."""
+    for write in table.timeline.completed_writes:
+        if position_of(write) <= resize.requested_time:
+            continue
+        theirs = footprint_of(load_commit_metadata(table.storage, write, table.version))
+        if not theirs.changed & heirs.keys():
+            continue
+        if forgotten := forgotten_heirs(theirs, heirs):
+            raise _changed(table, resize, forgotten)
+        if not table.version.has_completion_times:
+            raise UnsupportedFeatureError(
+                "JVM Hudi wrote to the buckets of a planned resize, and in a table of version 6 its rows cannot be "
+                "told from those that were there: execute the plan with JVM Hudi",
+                instant=resize.requested_time,
+                write=write.requested_time,
+            )
+
+
+def _changed(table: TableState, instant: Instant, groups: Iterable[FileGroupId]) -> WriteConflictError:
+    return WriteConflictError(
+        "file groups of a planned clustering have changed since, so it is rolled back; nothing of it is visible; plan "
+        "it again",
+        table=table.storage.uri,
+        instant=instant.requested_time,
+        file_groups=[f"{group.partition_path}/{group.file_id}" for group in groups],
     )

@@ -23,7 +23,7 @@ from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.hash_rings import load_ring, ring_path
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
-from pyhudi.tasks.bucket_files import ResizedBuckets
+from pyhudi.tasks.cluster import ResizedBuckets
 from pyhudi.transaction.conflicts.footprint import Heirs
 
 

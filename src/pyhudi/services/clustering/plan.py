@@ -8,21 +8,23 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from pyhudi.config.java_patterns import java_pattern
 from pyhudi.config.options_clustering import (
     LAYOUT_KEY,
     RUN_PACKAGE,
     ClusteringOptions,
     ClusteringPlanStrategy,
     LayoutStrategy,
+    PartitionFilterMode,
 )
 from pyhudi.format.metadata.clustering import SORT_COLUMNS_KEY, ClusteredSlice, ClusteringGroup, ClusteringPlan
-from pyhudi.services.clustering.partition_filters import chosen_partitions
 from pyhudi.services.compaction.strategies import estimate_metrics
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 
 ELSEWHERE: Final = "its partition is not among those that the options choose"
 LATER: Final = "the plan has its maximum number of groups already: the next one takes it"
 _ALONE: Final = "it is alone in its group, and nothing is sorted"
+_HOURS_OF_DAY: Final = 24
 
 
 class SliceChoice(NamedTuple):
@@ -182,3 +184,28 @@ def _left(skipped: Iterable[SliceChoice], options: ClusteringOptions) -> tuple[s
             {each.partition_path for each in small if each.base is None or each.base.size < options.small_file_limit}
         )
     )
+
+
+def chosen_partitions(partitions: Iterable[str], options: ClusteringOptions, *, hour: int) -> tuple[str, ...]:
+    """The partitions that are clustered, in order. `hour` is that of the day, in the table's zone."""
+    named = sorted(set(partitions))
+    if options.partitions is not None:
+        named = [path for path in named if path in options.partitions]
+    elif options.partition_regex is not None:
+        pattern = java_pattern(options.partition_regex)
+        named = [path for path in named if pattern.fullmatch(path)]
+    return tuple(_filtered(named, options, hour))
+
+
+def _filtered(partitions: list[str], options: ClusteringOptions, hour: int) -> list[str]:
+    match options.effective_filter:
+        case PartitionFilterMode.NONE:
+            return partitions
+        case PartitionFilterMode.RECENT_DAYS:
+            newest = partitions[::-1][options.skipped_partitions :]
+            return newest[: options.lookback_partitions] if options.lookback_partitions else newest
+        case PartitionFilterMode.SELECTED_PARTITIONS:
+            begin, end = options.begin_partition or "", options.end_partition or ""
+            return [path for path in partitions if begin <= path <= end]
+        case PartitionFilterMode.DAY_ROLLING:
+            return partitions[hour::_HOURS_OF_DAY]

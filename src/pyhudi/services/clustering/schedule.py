@@ -1,18 +1,19 @@
-"""Scheduling a clustering: its plan goes onto the timeline, and from then on writes to its file groups give way."""
+"""Scheduling a clustering: its plan goes onto the timeline, and writes to its file groups give way, or roll it back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from pyhudi.config.enums import FailedWritesPolicy
-from pyhudi.errors import HudiError, SchemaMismatchError
+from pyhudi.errors import HudiError, InvalidRequestError, SchemaMismatchError
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_clustering
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.clustering.plan import PlannedClustering, plan_clustering
-from pyhudi.services.clustering.resize_plan import has_rings, planned_resizes
+from pyhudi.services.clustering.resizes import has_rings, planned_resizes
 from pyhudi.services.frame.service import Due, ServiceCall
-from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.services.rollback.rollback import roll_back_failed_writes, roll_back_plan
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_clusterable
 from pyhudi.table.file_slice import FileGroupId
@@ -29,6 +30,7 @@ from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.intents import standing_intents
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.publish import put_plan
+from pyhudi.transaction.transaction import Transaction
 
 _IN_COMPACTION = "a pending compaction or log compaction holds its file group"
 _IN_CLUSTERING = "a pending clustering holds its file group"
@@ -152,3 +154,22 @@ def _groups_of_running_writes(table: TableState) -> frozenset[FileGroupId]:
             except HudiError:
                 continue
     return frozenset(found)
+
+
+def roll_back_clusterings(transaction: Transaction, changes: Iterable[FileGroupId]) -> None:
+    """With SparkAllowUpdateStrategy: roll back the planned clusterings of file groups that this write changes.
+
+    One that is running stays, and the write fails when it is marked inflight. Cost: a read per pending clustering;
+    that of a rollback for each that is in the way.
+    """
+    if not transaction.settings.rolls_back_clusterings:
+        return
+    table, changed = transaction.base, frozenset(changes)
+    for instant, groups in load_clustering_plans(table.storage, table.timeline):
+        if not groups & changed:
+            continue
+        try:
+            roll_back_plan(table.reload(), instant.requested_time, transaction.settings, transaction.environment)
+        except InvalidRequestError:
+            # It is running, or has ended; the checks of the write find it in either case.
+            continue

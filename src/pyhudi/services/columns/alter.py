@@ -21,18 +21,16 @@ from pyhudi.format.schema.internal_types import check_ids_possible, first_schema
 from pyhudi.format.timeline.instant import Action, InstantTime
 from pyhudi.services.columns.column_change import ColumnChange
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.restore.recover import finish_what_died
-from pyhudi.services.rollback.own_write import undone_on_failure
-from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.services.restore.execute import finish_what_died
+from pyhudi.services.rollback.rollback import roll_back_failed_writes, undone_on_failure
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.indexed_columns import indexed_columns
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
-from pyhudi.tasks.compact_logs import LookIntoLogsTask, have_partial_rows
-from pyhudi.transaction.authorship import own_version
+from pyhudi.tasks.compact import LookIntoLogsTask, have_partial_rows
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
-from pyhudi.transaction.transaction import begin, commit, mark_inflight
+from pyhudi.transaction.transaction import begin, commit, mark_inflight, own_version
 
 SCHEMA_ON_READ_KEY = "hoodie.schema.on.read.enable"
 
@@ -115,14 +113,14 @@ def _evolved(table: TableState, changes: Sequence[ColumnChange], by_ids: bool) -
 def _check_no_skeletons(table: TableState) -> None:
     """JVM Hudi finds no columns by ids in the source of a bootstrap: it fails, or takes renamed ones for null."""
     for group in load_view(table.storage, table.timeline).latest.values():
-        for one in group:
-            if one.base is not None and one.base.source is not None:
+        for file_slice in group:
+            if file_slice.base is not None and file_slice.base.source is not None:
                 raise UnsupportedFeatureError(
                     "columns cannot go by ids while files of a bootstrap are where they were: JVM Hudi does not read "
                     "such a table; rewrite them first by services.cluster, for large files with a high "
                     "hoodie.clustering.plan.strategy.small.file.limit",
-                    path=one.base.path,
-                    source=one.base.source.uri,
+                    path=file_slice.base.path,
+                    source=file_slice.base.source.uri,
                 )
 
 

@@ -17,16 +17,14 @@ from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_o
 from pyhudi.services.compaction.schedule import check_merge_on_read
 from pyhudi.services.frame.planned_run import planned_run
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.table.block_filter import with_archive
-from pyhudi.table.columns_at_a_time import with_names_of
+from pyhudi.table.archive.writes import with_archive
 from pyhudi.table.committed_files import refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile, slice_files
-from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.file_system_view import FileSystemView, load_view, with_names_of
 from pyhudi.table.schema import TableSchema, schema_of_run
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_compaction_plan
-from pyhudi.tasks.compact_logs import CompactLogsTask, compact_logs
-from pyhudi.tasks.compact_slice import CompactTask, compact_slice
+from pyhudi.tasks.compact import CompactLogsTask, CompactTask, compact_logs, compact_slice
 from pyhudi.tasks.data_file import FormerVersion, WriteTarget
 from pyhudi.tasks.log_writer import slice_to_append
 from pyhudi.tasks.markers import task_markers

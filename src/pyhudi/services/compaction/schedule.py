@@ -6,16 +6,16 @@ From then on everything that is written to the file groups of the plan belongs t
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 
-from pyhudi.config.enums import FailedWritesPolicy, TableType
+from pyhudi.config.enums import CompactionTrigger, FailedWritesPolicy, TableType
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.compaction import encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, parse_instant_time
 from pyhudi.services.compaction.plan import PlannedCompaction, plan_compaction, plan_log_compaction
 from pyhudi.services.compaction.strategies import CompactionSettings
-from pyhudi.services.compaction.triggers import TriggerSettings, is_due, trigger_facts
 from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.commits import load_commit_metadata
@@ -25,8 +25,8 @@ from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import load_compaction_plan
-from pyhudi.tasks.compact_logs import LookIntoLogsTask, have_partial_rows
+from pyhudi.table.timeline import Timeline, load_compaction_plan, position_of
+from pyhudi.tasks.compact import LookIntoLogsTask, have_partial_rows
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.intents import standing_intents
@@ -35,6 +35,32 @@ from pyhudi.transaction.publish import put_plan
 
 _log = logging.getLogger("pyhudi")
 _UNJOINABLE = "its logs have partial updates, or a log was written just now"
+_MS_PER_SECOND = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerSettings:
+    """When to compact: after so many delta commits, or seconds. A limit counts as soon as it is reached."""
+
+    trigger: CompactionTrigger = CompactionTrigger.NUM_COMMITS
+    max_delta_commits: int = 5
+    max_delta_seconds: int = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerFacts:
+    """What the triggers decide by.
+
+    `delta_commits`: those completed after the last completed compaction was planned. `delta_commits_after_request`:
+    those that began after the newest pending plan, or after the last completed compaction if no plan is pending.
+    `since`: the instant that time counts from, which is the last compaction, or else the first delta commit; None
+    without either. `seconds`: passed since then; None if `since` is not a calendar time.
+    """
+
+    delta_commits: int
+    delta_commits_after_request: int
+    since: str | None
+    seconds: int | None
 
 
 def check_merge_on_read(table: TableState) -> None:
@@ -188,3 +214,56 @@ def newest_compaction(table: TableState) -> str | None:
             if metadata.operation is WriteOperation.COMPACT:
                 return instant.requested_time
     return None
+
+
+def trigger_facts(timeline: Timeline, last_compaction: str | None, *, now_ms: int, zone: tzinfo | None) -> TriggerFacts:
+    """What the triggers decide by, from the active timeline of a merge-on-read table.
+
+    `last_compaction`: the instant time of the newest completed compaction. Names on the timeline do not show it, as a
+    bulk insert completes as a commit too. `now_ms` is in milliseconds since the epoch, `zone` the table's.
+
+    Only completed delta commits count. JVM Hudi counts pending ones too in two cases: after a request, and as the first
+    delta commit. A write that is never committed leaves nothing to compact.
+    """
+    deltas = [write for write in timeline.completed_writes if write.action is Action.DELTA_COMMIT]
+    last = last_compaction or ""
+    planned = (i.requested_time for i in timeline.pending_compactions if i.action is Action.COMPACTION)
+    last_request = max(planned, default=last)
+    since = last or (deltas[0].requested_time if deltas else None)
+    since_ms = None if since is None else parse_instant_time(since, zone)
+    return TriggerFacts(
+        # By completion: a delta commit that was running when the compaction was planned is not part of the plan.
+        delta_commits=sum(position_of(delta) > last for delta in deltas),
+        delta_commits_after_request=sum(delta.requested_time > last_request for delta in deltas),
+        since=since,
+        seconds=None if since_ms is None else now_ms // _MS_PER_SECOND - since_ms // _MS_PER_SECOND,
+    )
+
+
+def is_due(settings: TriggerSettings, facts: TriggerFacts) -> Due:
+    """Whether a compaction is to be planned now."""
+    if facts.since is None:
+        return Due(False, "there is no delta commit yet")
+    if settings.trigger is CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST:
+        return _commits_due(settings, facts.delta_commits_after_request, "the last planned compaction")
+    commits = _commits_due(settings, facts.delta_commits, "the last compaction")
+    if settings.trigger is CompactionTrigger.NUM_COMMITS:
+        return commits
+    elapsed = _time_due(settings, facts)
+    if settings.trigger is CompactionTrigger.TIME_ELAPSED:
+        return elapsed
+    if settings.trigger is CompactionTrigger.NUM_AND_TIME:
+        return Due(commits.is_due and elapsed.is_due, f"{commits.reason}, and {elapsed.reason}")
+    return Due(commits.is_due or elapsed.is_due, f"{commits.reason}, or {elapsed.reason}")
+
+
+def _commits_due(settings: TriggerSettings, commits: int, since: str) -> Due:
+    limit = settings.max_delta_commits
+    return Due(commits >= limit, f"{commits} of {limit} delta commits since {since}")
+
+
+def _time_due(settings: TriggerSettings, facts: TriggerFacts) -> Due:
+    if facts.seconds is None:
+        return Due(False, f"the instant {facts.since} is not a calendar time")
+    limit = settings.max_delta_seconds
+    return Due(facts.seconds >= limit, f"{facts.seconds} of {limit} seconds since the instant {facts.since}")

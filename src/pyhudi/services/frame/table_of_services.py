@@ -14,15 +14,16 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.services.archiving.archive import archive, archiving_due
 from pyhudi.services.cleaning.execute import clean, clean_due, execute_clean, pending_cleans, schedule_clean
-from pyhudi.services.clustering.execute import pending_clusterings, run_clustering
+from pyhudi.services.clustering.execute import run_clustering
 from pyhudi.services.clustering.schedule import clustering_due, schedule_clustering
 from pyhudi.services.compaction.execute import Compacted, run_compaction
 from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
 from pyhudi.services.frame.service import Due, Mode, Service, ServiceCall, Work
 from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
 from pyhudi.services.partition_ttl.expire import expire_partitions, expiry_due
-from pyhudi.services.restore.recover import recover
+from pyhudi.services.restore.execute import recover
 from pyhudi.table.metadata_table import has_metadata_table
+from pyhudi.table.pending_clusterings import pending_clusterings
 
 _NO_LOGS = Due(False, "a copy-on-write table has no logs")
 
@@ -188,7 +189,7 @@ SERVICES: Final = (
         mode=_clustering_mode,
         due=clustering_due,
         run=_cluster,
-        pending=lambda call: pending_clusterings(call.table),
+        pending=lambda call: pending_clusterings(call.table.storage, call.table.timeline),
         execute=_execute_clustering,
         plan=schedule_clustering,
         actions=frozenset({Action.CLUSTERING, Action.REPLACE_COMMIT}),

@@ -18,6 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from pyhudi.config.enums import TableType
 from pyhudi.errors import (
     CorruptDataError,
     HistoryNotRetainedError,
@@ -26,7 +27,9 @@ from pyhudi.errors import (
     NotFoundError,
     WriteConflictError,
 )
+from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.metadata.clean import decode_clean_metadata
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.indexing import encode_index_metadata, encode_index_plan
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
@@ -34,7 +37,7 @@ from pyhudi.format.metadata_table.schema import KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
 from pyhudi.metadata_table.before_write import settle_metadata_table
 from pyhudi.metadata_table.complete_indexes import noted_complete
-from pyhudi.metadata_table.file_changes import Change
+from pyhudi.metadata_table.file_changes import Change, change_of_clean, change_of_commit
 from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, by_file_group, write_log
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.index_plans import IndexPlan, delete_plan, load_plan, put_plan
@@ -52,16 +55,17 @@ from pyhudi.metadata_table.partitions.protocol import (
     Source,
 )
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.indexing.catch_up import CannotCatchUpError, Step, steps_between
-from pyhudi.services.indexing.running import fence_of, is_being_built
+from pyhudi.services.indexing.definitions import fence_of, is_being_built
+from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.metadata_partitions import FILES, SECONDARY_INDEX_PREFIX
 from pyhudi.table.metadata_table import PARTITIONS_KEY
 from pyhudi.table.state import TableState, update_properties
-from pyhudi.table.timeline import Timeline, instant_path, load_timeline
+from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
@@ -76,6 +80,18 @@ STEPS_UNDER_LOCK: Final = 2
 """How many actions may be left to follow when the lock is taken."""
 _DRIVER: Final = "0-0-1"
 """The write token of logs that are not written by tasks."""
+
+
+class CannotCatchUpError(Exception):
+    """Something happened that no index follows: it is built again from the table as it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action that was completed meanwhile, and the table as it was when the action was about to complete."""
+
+    change: Change
+    table: TableState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,3 +354,66 @@ def _note(run: _Run, table: TableState, upto: str) -> InstantTime:
     storage.put_if_absent(instant_path(inflight, table.version), b"")
     storage.put_if_absent(instant_path(requested, table.version), encode_index_plan(run.partition.name, upto))
     return requested.requested_time
+
+
+def steps_between(before: Timeline, now: TableState) -> Iterator[Step]:
+    """The actions that were completed since `before`, in the order in which they were completed.
+
+    Raises `CannotCatchUpError` after a restore, the rollback of a completed write, or when writes that `before` does
+    not have were archived. Cost: a read per action.
+    """
+    _check_whole(before, now)
+    known = {_identity(one) for one in before.instants if one.state is InstantState.COMPLETED}
+    late = [one for one in now.timeline.instants if one.state is InstantState.COMPLETED and _identity(one) not in known]
+    late.sort(key=lambda one: (position_of(one), one.requested_time))
+    for number, instant in enumerate(late):
+        if instant.action in WRITE_ACTIONS:
+            metadata = load_commit_metadata(now.storage, instant, now.version)
+            change = change_of_commit(instant.requested_time, metadata)
+        elif instant.action is Action.CLEAN:
+            path = instant_path(instant, now.version)
+            cleaned = read_decoded(now.storage, path, CONTAINER_BYTES_MAX, decode_clean_metadata)
+            change = change_of_clean(instant.requested_time, cleaned)
+        else:
+            continue
+        yield Step(change, now.with_timeline(_without(before, now, late[number:])))
+
+
+def _check_whole(before: Timeline, now: TableState) -> None:
+    restored = {instant.requested_time for instant in before.instants if instant.action is Action.RESTORE}
+    if any(
+        instant.action is Action.RESTORE and instant.requested_time not in restored for instant in now.timeline.instants
+    ):
+        raise CannotCatchUpError("the table was restored")
+    if before.latest_time and now.timeline.starts_after(before.latest_time):
+        raise CannotCatchUpError("writes that are not in the index were archived")
+    ended = {_identity(instant) for instant in before.instants if instant.state is InstantState.COMPLETED}
+    for rollback in now.timeline.instants:
+        if rollback.action is Action.ROLLBACK and _identity(rollback) not in ended:
+            undone = load_rollback_plan(now.storage, rollback, now.version).instant_time
+            if undone in before.completed_times:
+                raise CannotCatchUpError("a completed write was rolled back")
+    gone = before.completed_times - now.timeline.completed_times
+    if any(not now.timeline.starts_after(time) for time in gone):
+        raise CannotCatchUpError("a completed write is no longer there")
+
+
+def _without(before: Timeline, now: TableState, late: list[Instant]) -> Timeline:
+    """The timeline of now, with the late actions still pending."""
+    pending = {_identity(one): _pending(before, now, one) for one in late}
+    instants = tuple(pending.get(_identity(instant), instant) for instant in now.timeline.instants)
+    return Timeline(now.version, instants, now.timeline.foreign)
+
+
+def _pending(before: Timeline, now: TableState, completed: Instant) -> Instant:
+    """An action before it was completed, which may have changed the word for it."""
+    for instant in before.instants:
+        if instant.requested_time == completed.requested_time and instant.state is not InstantState.COMPLETED:
+            return instant
+    is_compaction = completed.action is Action.COMMIT and now.config.table_type is TableType.MERGE_ON_READ
+    action = Action.COMPACTION if is_compaction else completed.action
+    return replace(completed, action=action, state=InstantState.INFLIGHT, completion_time=None)
+
+
+def _identity(instant: Instant) -> tuple[str, Action]:
+    return instant.requested_time, instant.action

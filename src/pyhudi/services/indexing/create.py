@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
-from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, HudiError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.metadata_table.partitions.expression_index import expression_index_of
@@ -14,14 +16,24 @@ from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import asked_indexes, can_be_built, sizing_of
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.build import BuiltIndex, build_index
-from pyhudi.services.indexing.definitions import Statistic, expression_definition, secondary_definition
+from pyhudi.services.indexing.definitions import (
+    ONE_OF_A_TABLE,
+    IndexKind,
+    Statistic,
+    expression_definition,
+    kind_of_partition,
+    partition_named,
+    secondary_definition,
+)
 from pyhudi.services.indexing.drop import drop_index
-from pyhudi.services.indexing.names import ONE_OF_A_TABLE, IndexKind, kind_of_partition, partition_named
 from pyhudi.table.features import check_writable
-from pyhudi.table.index_definitions import COLUMN_STATS, load_index_definitions
-from pyhudi.table.metadata_partitions import RECORD_INDEX, Upkeep, upkeep_of
+from pyhudi.table.index_definitions import COLUMN_STATS, load_index_definitions, types_at
+from pyhudi.table.indexed_columns import indexed_columns
+from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, is_maintained
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
+
+_log = logging.getLogger("pyhudi")
 
 
 def create_index(
@@ -97,7 +109,7 @@ def _partition(call: ServiceCall, name: str, columns: tuple[str, ...]) -> Metada
 
 
 def _check_maintained(partition: str, kind: IndexKind | None) -> None:
-    if kind is None or upkeep_of(partition) is not Upkeep.MAINTAINED:
+    if kind is None or not is_maintained(partition):
         raise UnsupportedFeatureError(
             "this release does not maintain indexes of this kind, and an index that is not maintained would give wrong "
             "answers",
@@ -120,3 +132,39 @@ def _check_columns(table: TableState, kind: IndexKind, columns: tuple[str, ...])
             columns=columns,
             record_key=keys,
         )
+
+
+@contextmanager
+def keeping_indexes(call: ServiceCall) -> Iterator[None]:
+    """Build the indexes again that are dropped inside, as long as the metadata table stays.
+
+    One that cannot be built stays dropped, with a warning; one over a column that is gone loses its definition, too.
+    Cost: two reads of the properties, and of each index that of `build_index`.
+    """
+    before = call.reloaded().table.config.metadata_partitions
+    yield
+    table = call.reloaded().table
+    after = table.config.metadata_partitions
+    gone = {*before} - {*after}
+    if FILES not in after or not gone:
+        return
+    aimless = _without_columns(table)
+    for name in sorted(gone, key=lambda name: (name != RECORD_INDEX, name)):
+        try:
+            if name in aimless:
+                _log.warning("%s is dropped: the table no longer has its column", name)
+                drop_index(call, name)
+            else:
+                build_again(call, name)
+        except HudiError as error:
+            _log.warning("%s is not built again, ask `table.indexes` for it: %s", name, error)
+
+
+def _without_columns(table: TableState) -> frozenset[str]:
+    """The indexes over columns that the table does not have."""
+    schema = load_table_schema(table)
+    return frozenset(
+        name
+        for name, definition in indexed_columns(table).items()
+        if schema is None or len(types_at(schema.arrow, definition.source_columns)) < len(definition.source_columns)
+    )

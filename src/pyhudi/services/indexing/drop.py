@@ -8,7 +8,7 @@ from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.index_plans import delete_plan, load_plan, pending_plans
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.indexing.running import fence_of, is_being_built
+from pyhudi.services.indexing.definitions import fence_of, is_being_built
 from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_writable
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions, put_index_definitions
@@ -46,7 +46,7 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
         drop_partitions(table, gone)
         definitions = load_index_definitions(table)
         if partition in definitions and not keeps_definition:
-            put_index_definitions(table, (one for name, one in definitions.items() if name != partition))
+            put_index_definitions(table, (definition for name, definition in definitions.items() if name != partition))
         for one in gone:
             delete_plan(storage, one)
             forget_runs(storage, fence_of(one))

@@ -20,8 +20,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.records import as_written_by
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
-from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, write_base
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_group import FIRST_TASK, GroupSlice, GroupTarget, write_base
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.lookup import read_group
 from pyhudi.metadata_table.partitions.maintained import kept_partitions, maintained_partition

@@ -18,8 +18,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.records import as_written_by
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.metadata_table.delta_commit import CheckHeld
-from pyhudi.metadata_table.file_group import write_log
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_group import GroupSlice, write_log
 from pyhudi.metadata_table.groups import group_target
 from pyhudi.metadata_table.lookup import counting_writes, joined_logs
 from pyhudi.metadata_table.partitions.maintained import kept_partitions

@@ -11,7 +11,7 @@ from pyhudi.metadata_table.partitions.maintained import maintained_partition
 from pyhudi.metadata_table.requested_indexes import asked_indexes
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.features import check_writable
-from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
+from pyhudi.table.metadata_partitions import FILES, is_maintained
 from pyhudi.table.metadata_table import drop_metadata_table, has_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
@@ -40,8 +40,8 @@ def rebuild_metadata_table(
                 "the table has no metadata table: a write with hoodie.metadata.enable=true builds one"
             )
         _check_no_writes(table)
-        kept = with_upkeep(table.config.metadata_partitions, Upkeep.MAINTAINED)
-        names = (FILES, *(name for name in sorted(kept) if name != FILES))
+        kept = sorted(name for name in table.config.metadata_partitions if is_maintained(name) and name != FILES)
+        names = (FILES, *kept)
         lock.check_held()
         drop_metadata_table(table)
         table = table.reload()

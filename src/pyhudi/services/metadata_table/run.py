@@ -5,13 +5,20 @@ Between two compactions its logs are joined, if the options ask for it.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
+
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.metadata_table.delta_commit import CheckHeld
+from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.metadata_table.undo import withdraw_log_compactions
+from pyhudi.services.archiving.archive import files_of_instants
+from pyhudi.services.archiving.into_history import add_to_history, tidy_history
+from pyhudi.services.archiving.into_logs import add_to_logs
 from pyhudi.services.frame.service import Due, ServiceCall, Work
-from pyhudi.services.metadata_table.archive import archive_instants
-from pyhudi.services.metadata_table.clean import delete_old_slices
 from pyhudi.services.metadata_table.compaction import (
     compact,
     delta_commits_since_compaction,
@@ -19,10 +26,17 @@ from pyhudi.services.metadata_table.compaction import (
     in_the_way,
 )
 from pyhudi.services.metadata_table.log_compaction import join_logs, logs_may_be_due
+from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_writable
+from pyhudi.table.timeline import Timeline, position_of
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import table_lock
+
+COMMITS_MIN = 20
+COMMITS_MAX = 30
+"""JVM Hudi's defaults for the metadata table."""
+SLICES_KEPT = 2
 
 
 def metadata_table_due(call: ServiceCall) -> Due:
@@ -87,3 +101,83 @@ def maintain_metadata_table(call: ServiceCall) -> tuple[Work, ...]:
 def _join(call: ServiceCall, state: MetadataState, check_held: CheckHeld) -> tuple[Work, ...]:
     done = join_logs(call, check_held) if _logs_may_be_due(call, state) else None
     return () if done is None else (Work(instant=done, message="logs of the metadata table joined"),)
+
+
+def archive_instants(call: ServiceCall, inner: Timeline, check_held: CheckHeld) -> int:
+    """Move the oldest instants of the metadata table into its archive, under the table lock; how many."""
+    instants = archivable_instants(call.table.timeline, inner)
+    if not instants:
+        return 0
+    table = call.table.with_timeline(inner)
+    files = files_of_instants(table, instants)
+    check_held()
+    if inner.version.has_completion_times:
+        add_to_history(table, files)
+    else:
+        add_to_logs(table, files)
+    for instant in instants:
+        check_held()
+        for info in files[instant]:
+            table.storage.delete(info.path)
+    if inner.version.has_completion_times:
+        tidy_history(replace(call, table=table))
+    return len(instants)
+
+
+def archivable_instants(timeline: Timeline, inner: Timeline) -> tuple[Instant, ...]:
+    """The instants that may leave, oldest first. Pure."""
+    writes = inner.completed_writes
+    compactions = sorted(write.requested_time for write in writes if write.action is Action.COMMIT)
+    if len(writes) <= COMMITS_MAX or len(compactions) < 2:
+        return ()
+    kept_slice = compactions[-2]
+    bounds = [
+        kept_slice,
+        writes[-COMMITS_MIN].requested_time,
+        *(write.requested_time for write in writes if position_of(write) >= kept_slice),
+        *(instant.requested_time for instant in inner.instants if instant.state is not InstantState.COMPLETED),
+        *(instant.requested_time for instant in timeline.instants),
+    ]
+    bound = min(bounds)
+    return tuple(instant for instant in inner.instants if instant.requested_time < bound)
+
+
+def delete_old_slices(state: MetadataState) -> int:
+    """Delete the files of older slices, under the table lock; how many. Cost: a listing per partition, the deletes."""
+    deleted = 0
+    for partition in kept_partitions(state.table):
+        groups: dict[str, list[FileInfo]] = defaultdict(list)
+        for info in state.storage.list_folder(partition_folder(partition.name)).files:
+            name = parse_data_file(info.name)
+            if name is not None:
+                groups[name.file_id].append(info)
+        for files in groups.values():
+            for path in sorted(_old(state, files)):
+                state.storage.delete(path)
+                deleted += 1
+    return deleted
+
+
+def _old(state: MetadataState, files: list[FileInfo]) -> set[str]:
+    """The files of a group before its newest slices."""
+    named = [(parse_data_file(info.name), info.path) for info in files]
+    bases = sorted(
+        {name.instant_time for name, _ in named if isinstance(name, BaseFileName) and state.counts(name.instant_time)}
+    )
+    if len(bases) <= SLICES_KEPT:
+        return set()
+    kept = bases[-SLICES_KEPT]
+    old = {path for name, path in named if isinstance(name, BaseFileName) and name.instant_time < kept}
+    logs = ((name, path) for name, path in named if isinstance(name, LogFileName))
+    return old | {path for name, path in logs if _place(name.instant_time, state.timeline) < kept}
+
+
+def _place(instant_time: str, inner: Timeline) -> str:
+    """Where a log stands among base files; one that is not on the timeline was archived, or belongs to a pending write.
+
+    Instants are archived before the oldest kept slice only (`archive.py`), so the name of such a log is enough.
+    """
+    by_name: dict[str, str] = {write.requested_time: position_of(write) for write in inner.completed_writes}
+    if instant_time in by_name:
+        return by_name[instant_time]
+    return instant_time if inner.starts_after(instant_time) else "9"

@@ -14,17 +14,16 @@ from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime
-from pyhudi.services.clustering.conflicting_plans import roll_back_clusterings
 from pyhudi.services.clustering.hash_rings import mark_rings, put_rings, renewed_rings, with_buckets
-from pyhudi.services.rollback.own_write import undone_on_failure
+from pyhudi.services.clustering.schedule import roll_back_clusterings
+from pyhudi.services.rollback.rollback import undone_on_failure
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
-from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.settings import TransactionSettings
-from pyhudi.transaction.transaction import begin, commit, mark_inflight
+from pyhudi.transaction.transaction import begin, commit, mark_inflight, own_version
 
 Choice = Callable[[TableState], Mapping[str, tuple[str, ...]]]
 """The ids of the file groups that go, by partition path. It may raise an error, which stops the drop."""

@@ -87,9 +87,9 @@ def planned_expiry(call: ServiceCall) -> tuple[PartitionAge, ...]:
         began = began_ms[partition]
         age_ms = None if began is None else now_ms - began
         stays = _why_it_stays(partition, age_ms, options, is_read=partition in clustered)
-        if not stays and sum(one.expires for one in found) == options.max_partitions:
+        if not stays and sum(age.expires for age in found) == options.max_partitions:
             stays = "left for the next run (hoodie.partition.ttl.strategy.max.delete.partitions)"
-        ids = tuple(one.file_id for one in latest[partition])
+        ids = tuple(file_slice.file_id for file_slice in latest[partition])
         reason = stays or f"{_BEGINNING[options.strategy]} more than {options.days_retained} days ago"
         found.append(PartitionAge(partition, not stays, reason, since[partition], age_ms, ids))
     return tuple(found)
@@ -130,12 +130,12 @@ def expire_partitions(call: ServiceCall) -> Expired | None:
     """
     call = call.reloaded()
     check_writable(call.table)
-    if not any(one.expires for one in planned_expiry(call)):
+    if not any(age.expires for age in planned_expiry(call)):
         return None
     chosen: list[str] = []
 
     def choose(table: TableState) -> dict[str, tuple[str, ...]]:
-        going = {one.partition_path: one.file_ids for one in planned_expiry(replace(call, table=table)) if one.expires}
+        going = {age.partition_path: age.file_ids for age in planned_expiry(replace(call, table=table)) if age.expires}
         if not going:
             raise WriteConflictError(
                 "other writers changed or dropped the partitions that had expired; nothing was dropped",

@@ -24,10 +24,12 @@ from pyhudi.format.metadata.restore import (
 from pyhudi.format.metadata.rollback import RollbackMetadata, decode_rollback_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, completed_action
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
-from pyhudi.services.rollback.execute import RolledBack
+from pyhudi.services.restore.savepoint import remove_dead_savepoints
 from pyhudi.services.rollback.plan import find_leftovers
 from pyhudi.services.rollback.rollback import (
+    RolledBack,
     resume_rollbacks,
+    roll_back_failed_writes,
     roll_back_instant,
     running_in_jvm,
     without_empty_plans,
@@ -273,3 +275,22 @@ def _rollbacks_of(table: TableState, restore: Instant, undone: frozenset[str]) -
             if metadata.instant_time in undone:
                 found.append(metadata)
     return tuple(found)
+
+
+def finish_what_died(table: TableState, settings: TransactionSettings, environment: Environment) -> TableState:
+    """Finish restores of pyhudi, and remove savepoints whose making died; the table as it is then.
+
+    Cost: nothing where there are none. Errors: see `finish_restores`.
+    """
+    table = finish_restores(table, settings, environment)
+    return remove_dead_savepoints(table, settings, environment)
+
+
+def recover(
+    table: TableState, settings: TransactionSettings, environment: Environment, *, eager: bool = False
+) -> tuple[RolledBack, ...]:
+    """Also roll dead writers back; see `roll_back_failed_writes`."""
+    table = finish_what_died(table, settings, environment)
+    return roll_back_failed_writes(
+        table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms, eager=eager
+    )

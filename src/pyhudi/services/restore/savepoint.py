@@ -16,7 +16,7 @@ from pyhudi.errors import AlreadyExistsError, InvalidRequestError, WriteConflict
 from pyhudi.format.metadata.savepoint import SavepointMetadata, encode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.restore.audit import audit
+from pyhudi.services.restore.plan import audit
 from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import completed_now

@@ -32,7 +32,7 @@ from pyhudi.format.timeline.instant import (
     completed_action,
     parse_instant_file_name,
 )
-from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
+from pyhudi.io.log.block_filter import UNKNOWN_TASK, LogSlice, exclude_blocks
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.rollback import begin_rollback, drop_what_stays, end_rollback

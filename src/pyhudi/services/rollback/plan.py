@@ -21,7 +21,7 @@ from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata.commit import JSON_BYTES_MAX, CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
-from pyhudi.io.log.exclusion import LogSlice
+from pyhudi.io.log.block_filter import LogSlice
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage

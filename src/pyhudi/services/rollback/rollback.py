@@ -9,15 +9,16 @@ again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from pyhudi.environment import Environment
-from pyhudi.errors import CorruptDataError, NotFoundError, WriteConflictError
+from pyhudi.errors import CommitOutcomeUnknownError, CorruptDataError, HudiError, NotFoundError, WriteConflictError
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.io.log.exclusion import exclude_blocks
+from pyhudi.io.log.block_filter import exclude_blocks
 from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back, planned_service
 from pyhudi.services.rollback.execute import RolledBack, run_rollback
@@ -46,7 +47,7 @@ from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.plan_fencing import forget_runs
 from pyhudi.transaction.publish import put_requested
 from pyhudi.transaction.settings import TransactionSettings
-from pyhudi.transaction.transaction import tidy_up
+from pyhudi.transaction.transaction import Transaction, tidy_up
 
 __all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write", "roll_back_plan"]
 
@@ -385,3 +386,26 @@ def resume_rollbacks(
             continue
         done.append(run_rollback(table, rollback, plan, environment, lock, keeps_service_plan=not for_restore))
     return done
+
+
+@contextmanager
+def undone_on_failure(transaction: Transaction) -> Iterator[None]:
+    """If the block fails, roll the write back before the error is raised.
+
+    If the outcome of the commit is unknown, nothing is rolled back: the commit may be visible.
+    """
+    try:
+        yield
+    except CommitOutcomeUnknownError:
+        raise
+    except (Exception, KeyboardInterrupt, SystemExit):
+        try:
+            roll_back_own_write(
+                transaction.base,
+                transaction.instant_time,
+                transaction.environment,
+                lock_wait_ms=transaction.settings.lock_wait_ms,
+            )
+        except HudiError as second:
+            _log.warning("a failed write could not be rolled back at once; the next write will do it: %s", second)
+        raise

@@ -25,8 +25,14 @@ from pyhudi.services.compaction.execute import run_compaction, run_pending_compa
 from pyhudi.services.compaction.schedule import schedule_compaction
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
-from pyhudi.services.upgrade.archive import archived_write_times, put_archive_logs, put_history
-from pyhudi.services.upgrade.layout import InstantFile, in_other_layout, write_bounds
+from pyhudi.services.upgrade.conversion import (
+    InstantFile,
+    archived_write_times,
+    in_other_layout,
+    put_archive_logs,
+    put_history,
+    write_bounds,
+)
 from pyhudi.services.upgrade.properties import Leg, properties_after
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
@@ -208,7 +214,7 @@ def _has_logs(table: TableState) -> bool:
 
 
 def _has_cleans(table: TableState) -> bool:
-    return any(one.state is not InstantState.COMPLETED for one in pending_cleans(table.timeline))
+    return any(instant.state is not InstantState.COMPLETED for instant in pending_cleans(table.timeline))
 
 
 _RECOVER: Final = Step(

@@ -38,9 +38,9 @@ def native_slices(plan: ScanPlan) -> tuple[ScanSlice, ...]:
     if not is_possible or not names.isdisjoint((_FILE, _ROW)):
         return ()
     return tuple(
-        one
-        for one in plan.merged
-        if one.files.source is not None and not one.files.logs and one.files.names_in_base is None
+        file_slice
+        for file_slice in plan.merged
+        if file_slice.files.source is not None and not file_slice.files.logs and file_slice.files.names_in_base is None
     )
 
 
@@ -57,10 +57,14 @@ def bootstrapped_rows(spark: SparkSession, plan: ScanPlan, slices: Sequence[Scan
     """
     _check_sources(slices)
     plan = replace(plan, slices=tuple(slices))
-    in_folders = {name for one in slices if one.files.source for name, _ in one.files.source.path_values}
+    in_folders = {
+        name for file_slice in slices if file_slice.files.source for name, _ in file_slice.files.source.path_values
+    }
     in_files = pa.schema([field for field in plan.schema if field.name not in META_COLUMNS])
     stored = pa.schema([field for field in in_files if field.name not in in_folders])
-    rows = parquet_rows(spark, stored, [one.files.source.uri for one in slices if one.files.source is not None])
+    rows = parquet_rows(
+        spark, stored, [file_slice.files.source.uri for file_slice in slices if file_slice.files.source is not None]
+    )
     rows = rows.selectExpr("*", f"_metadata.file_path as {_FILE}", f"_metadata.row_index as {_ROW}")
     where = sql.col(_FILE), sql.col(_ROW)
     read = columns_by_functions(read_skeleton_column, plan, packed(plan), where)
@@ -74,8 +78,8 @@ def bootstrapped_rows(spark: SparkSession, plan: ScanPlan, slices: Sequence[Scan
 
 def _check_sources(slices: Sequence[ScanSlice]) -> None:
     by_folder: dict[str, list[tuple[SourceFile, str]]] = defaultdict(list)
-    for one in slices:
-        source, base = one.files.source, one.files.base
+    for file_slice in slices:
+        source, base = file_slice.files.source, file_slice.files.base
         assert source is not None
         assert base is not None
         by_folder[source.path.rpartition("/")[0]].append((source, base))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.engine.shares import spread
+from pyhudi.engine.protocol import spread
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.cdc.plan import ChangePlan
 from pyhudi.read.cdc.rows import read_changes

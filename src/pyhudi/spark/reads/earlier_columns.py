@@ -24,7 +24,7 @@ def with_earlier_columns(plan: ScanPlan) -> dict[ScanSlice, StoredColumns]:
     """
     if plan.texts_of_numbers or not _may_differ(plan):
         return {}
-    slices = [one for one in plan.slices if one.files.source is None]
+    slices = [file_slice for file_slice in plan.slices if file_slice.files.source is None]
     found = stored_columns(open_spec(plan.storage), slices, plan.schema)
     return {one: columns for one, columns in found.items() if not columns.is_today}
 
@@ -33,7 +33,7 @@ def convertible(plan: ScanPlan, earlier: dict[ScanSlice, StoredColumns]) -> tupl
     """Those of them that Spark can read itself: without logs, and where only whole columns differ."""
     if plan.path_columns:
         return ()
-    return tuple(one for one, columns in earlier.items() if not one.files.logs and columns.is_flat)
+    return tuple(file_slice for file_slice, columns in earlier.items() if not file_slice.files.logs and columns.is_flat)
 
 
 def rows_of_earlier_columns(
@@ -41,8 +41,8 @@ def rows_of_earlier_columns(
 ) -> Iterator[DataFrame]:
     """The rows of such slices under today's columns, a DataFrame for each set of columns that files have."""
     groups: dict[StoredColumns, list[ScanSlice]] = defaultdict(list)
-    for one in slices:
-        groups[replace(earlier[one], missing=frozenset(), readable=frozenset())].append(one)
+    for file_slice in slices:
+        groups[replace(earlier[file_slice], missing=frozenset(), readable=frozenset())].append(file_slice)
     for columns, group in groups.items():
         # The indexes of the metadata table know columns by today's names.
         of_then = replace(plan, slices=tuple(group), schema=columns.schema(plan.schema), data_skipping=False)
@@ -65,7 +65,9 @@ def _of_today(rows: DataFrame, columns: StoredColumns, schema: pa.Schema) -> Dat
 
 def _may_differ(plan: ScanPlan) -> bool:
     """Whether a column could have had a type that Spark does not read as today's, or another name."""
-    return any(one.files.names is not None for one in plan.slices) or any(_widened(field.type) for field in plan.schema)
+    return any(file_slice.files.names is not None for file_slice in plan.slices) or any(
+        _widened(field.type) for field in plan.schema
+    )
 
 
 def _widened(kind: pa.DataType) -> bool:

@@ -170,7 +170,7 @@ class _LiveIndexes:
         """Note an index. Cost: no call, unless there are many."""
         with self._adding:
             self.indexes.add(index)
-            files, limit = sum(len(one.files.files) for one in self.indexes), self.files_max
+            files, limit = sum(len(file_slice.files.files) for file_slice in self.indexes), self.files_max
             is_full = files > limit
             self.files_max = max(FILES_MAX, 2 * files if is_full else min(limit, 2 * files))
         if is_full:

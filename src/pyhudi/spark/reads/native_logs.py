@@ -12,15 +12,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import LongType, StructField, StructType
 
-from pyhudi.io.log.parquet_blocks import parquet_blocks
-from pyhudi.io.log.records import BlockPlace
+from pyhudi.errors import HudiError
+from pyhudi.format.log.blocks import BlockType, LogBlock
+from pyhudi.format.schema.avro_arrow import avro_to_arrow
+from pyhudi.io.log.records import BlockPlace, list_log_blocks
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.mask import (
     BITS,
@@ -37,6 +39,7 @@ from pyhudi.io.slices.mask import (
     rows_out_of_use,
     stored_rows_out_of_use,
 )
+from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.reads.column_functions import columns_by_functions
 from pyhudi.spark.reads.har_views import OPTIONS, archived, can_archive
@@ -104,15 +107,18 @@ def can_split(plan: ScanPlan) -> bool:
         and plan.merging.keys is None
         and not plan.path_columns
         and not plan.texts_of_numbers
-        and all(one.files.source is None and one.files.names is None for one in plan.merged)
+        and all(file_slice.files.source is None and file_slice.files.names is None for file_slice in plan.merged)
         and _NAMES.isdisjoint(name.lower() for name in plan.schema.names)
-        and sum(one.log_size for one in plan.merged) <= BROADCAST_LOG_BYTES_MAX
+        and sum(file_slice.log_size for file_slice in plan.merged) <= BROADCAST_LOG_BYTES_MAX
     )
 
 
 def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
     """The slices whose logs Spark can read itself, or None if there are none."""
-    if not can_archive(spark, plan.uri) or sum(len(one.files.logs) for one in plan.merged) > LOOKED_INTO_MAX:
+    if (
+        not can_archive(spark, plan.uri)
+        or sum(len(file_slice.files.logs) for file_slice in plan.merged) > LOOKED_INTO_MAX
+    ):
         return None
     storage = open_spec(plan.storage)
     slices: list[ScanSlice] = []
@@ -129,7 +135,7 @@ def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
                 FileOfSlice(FileToRead(paths[-1][place], block.content_size), without_footer)
                 for place, block in blocks.items()
             ]
-    parts = file_parts({one.file.uri: one.file.size for one in files} | base_sizes(slices))
+    parts = file_parts({file.file.uri: file.file.size for file in files} | base_sizes(slices))
     if not slices or parts is None:
         return None
     return BlocksRead(replace(plan, slices=tuple(slices)), tuple(paths), tuple(files), parts)
@@ -137,7 +143,11 @@ def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
 
 def base_sizes(slices: Sequence[ScanSlice]) -> dict[str, int]:
     """The sizes of the base files of some slices, by path in the table."""
-    return {one.files.base: one.size - one.log_size for one in slices if one.files.base is not None}
+    return {
+        file_slice.files.base: file_slice.size - file_slice.log_size
+        for file_slice in slices
+        if file_slice.files.base is not None
+    }
 
 
 def file_parts(sizes: Mapping[str, int]) -> FileParts | None:
@@ -197,7 +207,7 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[FileOfSlice]) -> DataFrame:
     """The rows of the base files of slices with logs and of the files `more`, with the columns `PART` and `PLACE`."""
     files = [*files_of_slices(plan, plan.merged), *more]
-    known = known_columns(spark, plan, [one.of_slice for one in files])
+    known = known_columns(spark, plan, [file.of_slice for file in files])
     rows = rows_of_files(spark, plan, files, OPTIONS if more else {}, known)
     return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
 
@@ -205,3 +215,30 @@ def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: 
 def _less(rows: DataFrame, out_of_use: DataFrame) -> DataFrame:
     # `rows` has the numbers as columns of its own, because Spark 4.0 cannot join on columns of `_metadata`.
     return rows.join(sql.broadcast(out_of_use), sql.expr(_IS_OUT_OF_USE), "left_anti").drop(PART, PLACE)
+
+
+def parquet_blocks(storage: Storage, files: SliceFiles, settings: MergeSettings) -> dict[BlockPlace, LogBlock] | None:
+    """The data blocks of a slice's logs that count; None if a reader of Parquet alone cannot read one of them.
+
+    That is a block of another format, one with partial updates, one with a column of another type than the table's, or
+    a damaged one, for which decoding raises an error. Cost: see `list_log_blocks`.
+    """
+    found: dict[BlockPlace, LogBlock] = {}
+    for place, block in list_log_blocks(storage, files.logs, files.judged_by(settings.blocks)):
+        if block.kind is BlockType.DELETE:
+            continue
+        if block.kind is not BlockType.PARQUET_DATA or block.is_partial or not block.content_size:
+            return None
+        if block.schema is None or not _has_types_of(block.schema, settings.schema):
+            return None
+        found[place] = block
+    return found
+
+
+@lru_cache(maxsize=64)
+def _has_types_of(text: str, schema: pa.Schema) -> bool:
+    try:
+        written = avro_to_arrow(text, source="a log block")
+    except HudiError:
+        return False
+    return all(field.type == schema.field(field.name).type for field in written if field.name in schema.names)

@@ -16,8 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
-from pyhudi.read.folder_constants import Value
-from pyhudi.read.folder_values import values_of_folders
+from pyhudi.read.folder_constants import Value, certain_value
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping.file_bounds import FilePruner, FooterRanges
 from pyhudi.read.slices import gone_meanwhile
@@ -35,6 +34,8 @@ _few_tasks_lock = Lock()
 
 _STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """Missing and damaged files are errors, even if the session ignores them: otherwise rows would silently be missing."""
+FOOTERS_OF_NULLS_MAX = 16
+"""The largest number of files in the folder of nulls and empty texts whose footers are read to tell them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +50,20 @@ def files_of_slices(plan: ScanPlan, slices: Iterable[ScanSlice]) -> list[FileOfS
     """The base files of those slices that have one."""
     root = plan.uri.rstrip("/")
     return [
-        FileOfSlice(FileToRead(f"{root}/{one.files.base}", one.size - one.log_size, one.modified_ms), one)
-        for one in slices
-        if one.files.base is not None
+        FileOfSlice(
+            FileToRead(
+                f"{root}/{file_slice.files.base}", file_slice.size - file_slice.log_size, file_slice.modified_ms
+            ),
+            file_slice,
+        )
+        for file_slice in slices
+        if file_slice.files.base is not None
     ]
 
 
 def base_files(plan: ScanPlan, slices: Iterable[ScanSlice]) -> list[str]:
     """The URIs of the base files of those slices that have one."""
-    return [one.file.uri for one in files_of_slices(plan, slices)]
+    return [file_slice.file.uri for file_slice in files_of_slices(plan, slices)]
 
 
 def known_columns(spark: SparkSession, plan: ScanPlan, slices: Iterable[ScanSlice]) -> Mapping[str, tuple[Value, ...]]:
@@ -84,18 +90,18 @@ def rows_of_files(
         HistoryNotRetainedError: a file was deleted, and the session looks the files up now.
     """
     if not is_possible(spark):
-        return parquet_rows(spark, plan.schema, [one.file.uri for one in files], options)
+        return parquet_rows(spark, plan.schema, [file.file.uri for file in files], options)
     options = {**(options or {}), **_STRICT}
     # Each base file of a range of time has rows of it: nothing is gained by looking.
     looked_up = [field for field in plan.schema if plan.commit_times is None or field.name != COMMIT_TIME]
-    slices = tuple(one.of_slice for one in files)
+    slices = tuple(file.of_slice for file in files)
     # The indexes know slices as a whole, with their logs.
-    are_whole = not any(one.files.logs or one.files.base is None for one in slices)
+    are_whole = not any(file_slice.files.logs or file_slice.files.base is None for file_slice in slices)
     asked = plan if plan.data_skipping and are_whole else None
     pruner = FilePruner(slices, plan.schema, FooterRanges(plan.storage, pa.schema(looked_up)), asked)
     known = known or {}
     partitions = tuple(zip(*known.values(), strict=True)) if known else ((),) * len(files)
-    index = IndexedFiles(plan.uri, tuple(one.file for one in files), pruner, tuple(known), partitions)
+    index = IndexedFiles(plan.uri, tuple(file.file for file in files), pruner, tuple(known), partitions)
     return indexed_rows(spark, index, options)
 
 
@@ -142,3 +148,53 @@ def parquet_rows(
             raise gone_meanwhile((error.getMessageParameters() or {}).get("path")) from error
         raise
     return rows
+
+
+def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, tuple[Value, ...]]:
+    """The values of partition columns in the rows of each slice, for the columns whose every value is certain.
+
+    A value is certain if its folder has exactly its text, and no other value of the column has that text. Cost: no
+    request; for a folder of nulls in a column of text, the footers of its files (`FOOTERS_OF_NULLS_MAX`).
+    """
+    if not slices or len({name.lower() for name in plan.schema.names}) < len(plan.schema.names):
+        return {}
+    texts_of_slices = [dict(file_slice.partition_values) for file_slice in slices]
+    found: dict[str, tuple[Value, ...]] = {}
+    for name in dict.fromkeys([*plan.path_columns, *plan.folder_columns]):
+        kind = plan.schema.field(name).type
+        if not all(name in texts for texts in texts_of_slices):
+            continue
+        texts = [of_slice[name] for of_slice in texts_of_slices]
+        values = {text: certain_value(text, kind) for text in {*texts} if text is not None}
+        if any(value is None for value in values.values()):
+            continue
+        nulls = [one for one, text in zip(slices, texts, strict=True) if text is None]
+        if nulls and name not in plan.path_columns and pa.types.is_string(kind):
+            told = _told_by_footers(plan, nulls, name)
+            if told is None:
+                continue
+            of_nulls = iter(told)
+            found[name] = tuple(next(of_nulls) if text is None else values[text] for text in texts)
+        else:
+            found[name] = tuple(None if text is None else values[text] for text in texts)
+    return found
+
+
+def _told_by_footers(plan: ScanPlan, slices: Sequence[ScanSlice], name: str) -> list[str | None] | None:
+    """Whether the rows of each file have null or the empty text, which have one folder; None if that is not known."""
+    if len(slices) > FOOTERS_OF_NULLS_MAX:
+        return None
+    schema = pa.schema([plan.schema.field(name)])
+    ranges = FooterRanges(plan.storage, schema).of(slices, [name]).get(name)
+    if ranges is None:
+        return None
+    told: list[str | None] = []
+    for number in range(len(slices)):
+        low, high = ranges.low[number].as_py(), ranges.high[number].as_py()
+        if ranges.only_nulls[number]:
+            told.append(None)
+        elif ranges.no_nulls[number] and low == high == "":
+            told.append("")
+        else:
+            return None
+    return told

@@ -84,17 +84,17 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
     if stay := convertible(plan, earlier):
         of_groups = rows_of_earlier_columns(spark, plan, stay, earlier)
         parts += [_in_range(rows, plan).select(*map(_quoted, names)) for rows in of_groups]
-    if in_tasks := tuple(one for one in plan.slices if one in earlier.keys() - {*stay}):
+    if in_tasks := tuple(file_slice for file_slice in plan.slices if file_slice in earlier.keys() - {*stay}):
         parts.append(_merged_rows(spark, replace(plan, slices=in_tasks, in_tasks=True), names))
     if earlier:
-        plan = replace(plan, slices=tuple(one for one in plan.slices if one not in earlier))
+        plan = replace(plan, slices=tuple(file_slice for file_slice in plan.slices if file_slice not in earlier))
     if plan.plain:
         rows = _plain_rows(spark, plan)
         parts.append(rows if names == plan.schema.names else rows.select(*map(_quoted, names)))
     if stay := native_slices(plan):
         read = skeleton_rows if names and {*names} <= {*META_COLUMNS} else bootstrapped_rows
         parts.append(_in_range(read(spark, plan, stay), plan).select(*map(_quoted, names)))
-        plan = replace(plan, slices=tuple(one for one in plan.slices if one not in stay))
+        plan = replace(plan, slices=tuple(file_slice for file_slice in plan.slices if file_slice not in stay))
     if plan.merged:
         parts += _rows_with_logs(spark, plan, columns)
     if not parts:
@@ -123,7 +123,7 @@ def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] 
         rows = rows_of_blocks(spark, by_blocks)
         yield rows if columns is None else rows.select(*map(_quoted, columns))
         read = set(by_blocks.plan.slices)
-        plan = replace(plan, slices=tuple(one for one in plan.merged if one not in read))
+        plan = replace(plan, slices=tuple(file_slice for file_slice in plan.merged if file_slice not in read))
     if plan.merged:
         by_columns = rows_by_columns(spark, plan) if splits and columns is None else None
         names = plan.schema.names if columns is None else columns
@@ -161,7 +161,7 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
     not Hudi's, by its path, with up to two.
     """
     values: dict[str, list[str | None]] = {name: [] for name in plan.path_columns}
-    bases = [one.files.base or "" for one in plan.plain]
+    bases = [file_slice.files.base or "" for file_slice in plan.plain]
     by_path = any(parse_data_file(base.rpartition("/")[2]) is None for base in bases)
     names: list[str] = []
     for base, one in zip(bases, plan.plain, strict=True):

@@ -44,7 +44,11 @@ class _Worker:
     @classmethod
     def of(cls, pickled: bytes) -> _Worker:
         plan = unpacked_plan(pickled)
-        slices = {plain_place(one.files.source.uri): one.files for one in plan.slices if one.files.source is not None}
+        slices = {
+            plain_place(file_slice.files.source.uri): file_slice.files
+            for file_slice in plan.slices
+            if file_slice.files.source is not None
+        }
         return cls(plan, open_spec(plan.storage), slices)
 
     def values(self, name: str, kind: pa.DataType, files: SliceFiles, first: int, last: int) -> pa.Array:

@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pyhudi.engine.shares import spread
+from pyhudi.engine.protocol import spread
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.engine import conformed, session_parallelism
 from pyhudi.spark.reads.log_columns import unpacked_plan
@@ -39,7 +39,7 @@ def task_rows(
 
     `read` also gets the slice's number. Several slices share one task.
     """
-    weights = {number: one.size for number, one in enumerate(plan.merged)}
+    weights = {number: file_slice.size for number, file_slice in enumerate(plan.merged)}
     shares = spread(weights, max(session_parallelism(spark), len(weights) // SLICES_PER_TASK_MAX))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -52,7 +52,7 @@ except ImportError:  # PySpark 4.0 and 4.1 read all that is there
         """Not in this PySpark."""
 
 
-NAMES: Final = frozenset(name for _, one in options_of(StreamSourceOptions) for name in one.spellings)
+NAMES: Final = frozenset(name for _, option in options_of(StreamSourceOptions) for name in option.spellings)
 """The options that only streams have."""
 
 
@@ -138,7 +138,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
                 columns=plan.schema.names,
             )
         spec = table.storage.spec
-        return [InputPartition((spec, dataclasses.replace(plan, slices=(one,)))) for one in plan.slices]
+        return [InputPartition((spec, dataclasses.replace(plan, slices=(file_slice,)))) for file_slice in plan.slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one file slice, or the changes of one task, in a worker."""

@@ -46,7 +46,9 @@ def _plain(field: StructField) -> StructField:
 
 def nullable(schema: StructType) -> StructType:
     """The columns, and those inside of them, with nulls allowed; `StructType.toNullable` of newer Sparks."""
-    return StructType([StructField(one.name, _nullable(one.dataType), True, one.metadata) for one in schema.fields])
+    return StructType(
+        [StructField(field.name, _nullable(field.dataType), True, field.metadata) for field in schema.fields]
+    )
 
 
 def _nullable(kind: DataType) -> DataType:

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.spark.enable import FORMATS
 from pyhudi.spark.options import with_session_store
-from pyhudi.sql.catalog.session_options import session_options
 from pyhudi.sql.catalog.session_tables import CatalogTable, SessionTables, session_tables
+from pyhudi.sql.catalog.table_properties import session_options
 from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.tokens import Name
 

@@ -23,9 +23,8 @@ from pyhudi.spark.options import with_session_store
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.sql.catalog.columns import nullable, own_name, with_last
 from pyhudi.sql.catalog.registered import Registration, check_no_credentials, properties_of
-from pyhudi.sql.catalog.session_options import session_options
 from pyhudi.sql.catalog.session_tables import session_tables
-from pyhudi.sql.catalog.table_properties import hudi_options
+from pyhudi.sql.catalog.table_properties import hudi_options, session_options
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.storage.open import open_storage

@@ -1,10 +1,12 @@
-"""Hudi's short names of table properties in SQL: `TBLPROPERTIES (primaryKey = 'id', type = 'mor')`."""
+"""Options of tables in SQL: short names in `TBLPROPERTIES (primaryKey = 'id')`, and `SET hoodie.…` of the session."""
 
 from __future__ import annotations
 
 import difflib
 import warnings
 from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError
@@ -20,6 +22,7 @@ _LONG = {
     "recordmergerimpls": "hoodie.write.record.merge.custom.implementation.classes",
 }
 _TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+_PREFIXES = ("hoodie.", "spark.hoodie.")
 
 
 def hudi_options(properties: Mapping[str, str]) -> dict[str, str]:
@@ -52,3 +55,11 @@ def _warn_if_misspelled(name: str) -> None:
             OptionWarning,
             stacklevel=4,
         )
+
+
+def session_options(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session whose names begin with `hoodie.`, or `spark.hoodie.`, which means the same."""
+    settings = spark.conf.getAll
+    found = {name: value for name, value in settings.items() if name.lower().startswith(_PREFIXES)}
+    longer = {name.removeprefix("spark."): value for name, value in found.items() if name.startswith("spark.")}
+    return {**longer, **{name: value for name, value in found.items() if not name.startswith("spark.")}}

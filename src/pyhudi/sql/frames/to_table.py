@@ -16,7 +16,7 @@ from pyhudi.sql.text.tokens import Cursor
 
 _TYPE: Final = "hoodie.datasource.write.table.type"
 _OPERATION: Final = "hoodie.datasource.write.operation"
-_OF_THE_STREAM: Final = {name for _, one in options_of(StreamSinkOptions) for name in one.spellings} | {
+_OF_THE_STREAM: Final = {name for _, option in options_of(StreamSinkOptions) for name in option.spellings} | {
     LOCATION,
     _OPERATION,
     _TYPE,

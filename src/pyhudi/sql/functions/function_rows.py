@@ -34,7 +34,7 @@ def timeline_rows(table: TableState, *, archived: bool) -> pa.Table:
 
     Cost: a read per completed write of the active timeline, and the archive if it is asked for.
     """
-    active = {(one.requested_time, one.action): one for one in table.timeline.instants}
+    active = {(instant.requested_time, instant.action): instant for instant in table.timeline.instants}
     older = archived_instants(table) if archived else []
     instants = [*active.values(), *(one for one in older if (one.requested_time, one.action) not in active)]
     times = times_if_needed(table)
@@ -61,19 +61,19 @@ def file_slice_rows(table: TableState, partitions: str | None) -> pa.Table:
     wanted = None if partitions is None else glob_pattern(partitions)
     rows = [
         (
-            one.file_id,
-            one.partition_path,
-            one.instant_time,
-            full_path(table, one.base.path) if one.base else "",
-            one.base.size if one.base else 0,
-            len(one.logs),
-            sum(log.size for log in one.logs),
-            sum(log.size for log in one.logs if log.name.instant_time == one.instant_time),
-            sum(log.size for log in one.logs if log.name.instant_time != one.instant_time),
+            file_slice.file_id,
+            file_slice.partition_path,
+            file_slice.instant_time,
+            full_path(table, file_slice.base.path) if file_slice.base else "",
+            file_slice.base.size if file_slice.base else 0,
+            len(file_slice.logs),
+            sum(log.size for log in file_slice.logs),
+            sum(log.size for log in file_slice.logs if log.name.instant_time == file_slice.instant_time),
+            sum(log.size for log in file_slice.logs if log.name.instant_time != file_slice.instant_time),
         )
         for path, slices in all_slices(load_view(table.storage, table.timeline)).items()
         if wanted is None or wanted.fullmatch(path)
-        for one in slices
+        for file_slice in slices
     ]
     return _as_table(rows, FILE_SLICES)
 

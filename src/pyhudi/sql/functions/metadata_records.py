@@ -22,7 +22,7 @@ from pyhudi.format.metadata_table.schema import (
     arrow_schema,
 )
 from pyhudi.format.timeline.table_version import NEWEST
-from pyhudi.metadata_table.file_slice import GroupSlice
+from pyhudi.metadata_table.file_group import GroupSlice
 from pyhudi.metadata_table.lookup import read_slice
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.spark.types import spark_schema
@@ -53,7 +53,7 @@ def metadata_records(spark: SparkSession, table: TableState) -> DataFrame:
         raise InvalidRequestError("the table has no metadata table: CALL create_metadata_table builds one")
     state = load_metadata_state(table)
     spec = table.storage.spec
-    groups = [(spec, one, _payload_of(name)) for name in names for one in state.slices(name)]
+    groups = [(spec, file_slice, _payload_of(name)) for name in names for file_slice in state.slices(name)]
     # The groups go with the function, not with the rows: a store's credentials are in no plan that Spark shows.
     numbers = spark.range(len(groups)).repartition(max(len(groups), 1))
     return numbers.mapInArrow(functools.partial(_read, groups), spark_schema(_schema()))

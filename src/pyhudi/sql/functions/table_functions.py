@@ -78,10 +78,10 @@ def rows_of_call(name: str, spark: SparkSession, *values: Any) -> DataFrame:
     Raises `ConfigError` for too few or too many arguments, or a null, and what opening and reading the table raises.
     """
     function = FUNCTIONS[name]
-    if not 1 + function.needed <= len(values) <= 1 + len(function.arguments) or any(one is None for one in values):
+    if not 1 + function.needed <= len(values) <= 1 + len(function.arguments) or any(value is None for value in values):
         usage = ", ".join(("table", *function.arguments))
         raise ConfigError(f"{name} takes ({usage}), of which the first {1 + function.needed} must be given")
-    first, *others = (str(one).lower() if isinstance(one, bool) else str(one) for one in values)
+    first, *others = (str(value).lower() if isinstance(value, bool) else str(value) for value in values)
     context = context_of(spark)
     table = context.by_path(first, {}) if "/" in first else context.by_name(first, {})
     return function.rows(spark, table, *others)

@@ -9,12 +9,12 @@ from typing import Any
 
 from pyhudi.errors import ConfigError, CorruptDataError, NotFoundError
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.declared import TABLE_OR_PATH, Procedure, Rows, columns, flag, needed, number
+from pyhudi.sql.procedures.declared import TABLE_OR_PATH, Rows, flag, needed, number, procedure
 from pyhudi.sql.procedures.file_slices import full_path
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.table.features import check_writable
 from pyhudi.table.state import TableState
-from pyhudi.transaction.locks.audit import AUDIT_FOLDER, SWITCH_BYTES_MAX, SWITCH_FIELD, SWITCH_PATH
+from pyhudi.transaction.locks.storage_based import AUDIT_FOLDER, SWITCH_BYTES_MAX, SWITCH_FIELD, SWITCH_PATH
 
 _FILE_BYTES_MAX = 64 * 1024 * 1024
 _DAY_MS = 24 * 3600 * 1000
@@ -25,7 +25,13 @@ def _label(table: TableState, given: Given) -> str:
     return given.text_or_none("table") or table.config.name
 
 
-def _show_status(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    answer="table string not null, audit_enabled boolean not null, config_path string not null, "
+    "audit_folder_path string not null",
+)
+def show_audit_lock_status(context: CallContext, given: Given) -> Rows:
+    """Whether storage-based locks of the table are audited."""
     table = context.table(given).handle.state
     return [(_label(table, given), _is_on(table), full_path(table, SWITCH_PATH), full_path(table, AUDIT_FOLDER))]
 
@@ -41,7 +47,13 @@ def _is_on(table: TableState) -> bool:
     return False
 
 
-def _set(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    needed("state"),
+    answer="table string not null, audit_state string not null, message string not null",
+)
+def set_audit_lock(context: CallContext, given: Given) -> Rows:
+    """Switches the audit of storage-based locks: state => 'enabled' or 'disabled'."""
     table, state = context.table(given).handle.state, given.text("state").strip().lower()
     if state not in _STATES:
         raise ConfigError(f"state must be one of {', '.join(_STATES)}", state=state)
@@ -50,7 +62,13 @@ def _set(context: CallContext, given: Given) -> Rows:
     return [(_label(table, given), state, f"Lock audit logging successfully {state}")]
 
 
-def _validate(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    answer="table string not null, validation_result string not null, transactions_validated int not null, "
+    "issues_found int not null, details string not null",
+)
+def validate_audit_lock(context: CallContext, given: Given) -> Rows:
+    """Whether the audit shows two holders of the lock at one time, or one that did not release it."""
     table = context.table(given).handle.state
     files = table.storage.list_folder(AUDIT_FOLDER).files
     label = _label(table, given)
@@ -87,7 +105,15 @@ def _lines(data: bytes, path: str) -> list[dict[str, Any]]:
     return found
 
 
-def _cleanup(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    flag("dry_run", False),
+    number("age_days", 7),
+    answer="table string not null, files_cleaned int not null, dry_run boolean not null, age_days int not null, "
+    "message string not null",
+)
+def cleanup_audit_lock(context: CallContext, given: Given) -> Rows:
+    """Deletes files of the audit that are older than some days; with dry_run => true it counts them."""
     handle = context.table(given).handle
     table, days, only_looks = handle.state, given.number("age_days"), given.flag("dry_run")
     if days < 0:
@@ -112,41 +138,8 @@ def _cleanup(context: CallContext, given: Given) -> Rows:
 
 
 PROCEDURES = (
-    Procedure(
-        name="show_audit_lock_status",
-        what="Whether storage-based locks of the table are audited.",
-        parameters=TABLE_OR_PATH,
-        columns=columns(
-            "table string not null, audit_enabled boolean not null, config_path string not null, "
-            "audit_folder_path string not null"
-        ),
-        run=_show_status,
-    ),
-    Procedure(
-        name="set_audit_lock",
-        what="Switches the audit of storage-based locks: state => 'enabled' or 'disabled'.",
-        parameters=(*TABLE_OR_PATH, needed("state")),
-        columns=columns("table string not null, audit_state string not null, message string not null"),
-        run=_set,
-    ),
-    Procedure(
-        name="validate_audit_lock",
-        what="Whether the audit shows two holders of the lock at one time, or one that did not release it.",
-        parameters=TABLE_OR_PATH,
-        columns=columns(
-            "table string not null, validation_result string not null, transactions_validated int not null, "
-            "issues_found int not null, details string not null"
-        ),
-        run=_validate,
-    ),
-    Procedure(
-        name="cleanup_audit_lock",
-        what="Deletes files of the audit that are older than some days; with dry_run => true it counts them.",
-        parameters=(*TABLE_OR_PATH, flag("dry_run", False), number("age_days", 7)),
-        columns=columns(
-            "table string not null, files_cleaned int not null, dry_run boolean not null, age_days int not null, "
-            "message string not null"
-        ),
-        run=_cleanup,
-    ),
+    show_audit_lock_status,
+    set_audit_lock,
+    validate_audit_lock,
+    cleanup_audit_lock,
 )

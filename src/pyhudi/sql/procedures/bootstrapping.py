@@ -17,18 +17,16 @@ from pyhudi.format.bootstrap_index import (
 )
 from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
 from pyhudi.io.hfile import open_hfile_of
-from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.call_options import options_of, renamed
+from pyhudi.sql.procedures.call_context import CallContext, Given, options_of, renamed
 from pyhudi.sql.procedures.declared import (
     FILTER,
     TABLE,
     TABLE_OR_PATH,
-    Procedure,
     Rows,
-    columns,
     flag,
     needed,
     number,
+    procedure,
     text,
 )
 from pyhudi.storage.bounded import read_at_most
@@ -43,7 +41,29 @@ _COMMANDS = {"insert": "insert", "upsert": "upsert", "bulkinsert": "bulk_insert"
 _SORTS = {"partition": 0, "file_id": 1, "source_base_path": 2, "source_partition": 3, "source_file": 4}
 
 
-def _run_bootstrap(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    needed("table_type"),
+    needed("bootstrap_path"),
+    needed("base_path"),
+    needed("rowKey_field"),
+    text("base_file_format", "PARQUET"),
+    text("partition_path_field", ""),
+    text("bootstrap_index_class", _INDEX),
+    text("selector_class", f"{_SELECTORS}MetadataOnlyBootstrapModeSelector"),
+    text("key_generator_class", f"{_HUDI}keygen.SimpleKeyGenerator"),
+    text("full_bootstrap_input_provider", _PROVIDER),
+    text("schema_provider_class", ""),
+    text("payload_class", f"{_HUDI}common.model.OverwriteWithLatestAvroPayload"),
+    number("parallelism", 1500),
+    flag("enable_hive_sync", False),
+    text("props_file_path", ""),
+    flag("bootstrap_overwrite", False),
+    text("options"),
+    answer="status int",
+)
+def run_bootstrap(context: CallContext, given: Given) -> Rows:
+    """Makes a folder of Parquet files a table, without rewriting its data."""
     _check_bootstrap(given)
     renames = {"payload_class": "hoodie.datasource.write.payload.class"}
     renames["key_generator_class"] = "hoodie.datasource.write.keygenerator.class"
@@ -110,7 +130,19 @@ def _short_type(word: str) -> str:
     return known.get(word.upper(), word)
 
 
-def _show_mapping(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    text("partition_path", ""),
+    text("file_ids", ""),
+    number("limit", 10),
+    text("sort_by", "partition"),
+    flag("desc", False),
+    FILTER,
+    answer="partition string, file_id string, source_base_path string, source_partition string, source_file string",
+    limits_rows=True,
+)
+def show_bootstrap_mapping(context: CallContext, given: Given) -> Rows:
+    """The source files of a bootstrapped table, and the file groups that they belong to."""
     table = context.table(given).handle.state
     partition, file_ids = given.text("partition_path"), frozenset(given.words("file_ids"))
     if file_ids and not partition:
@@ -127,8 +159,13 @@ def _show_mapping(context: CallContext, given: Given) -> Rows:
     return sorted(rows, key=lambda row: (row[_SORTS[by]], row), reverse=given.flag("desc"))
 
 
-def _show_partitions(context: CallContext, given: Given) -> Rows:
-    return [(path,) for path in sorted(one.partition_path for _, one in _sources(context.table(given).handle.state))]
+@procedure(*TABLE_OR_PATH, FILTER, answer="indexed_partitions string")
+def show_bootstrap_partitions(context: CallContext, given: Given) -> Rows:
+    """The partitions of a bootstrapped table that have files in the source."""
+    return [
+        (path,)
+        for path in sorted(partition.partition_path for _, partition in _sources(context.table(given).handle.state))
+    ]
 
 
 def _sources(table: TableState) -> Iterator[tuple[str, SourcePartition]]:
@@ -144,7 +181,22 @@ def _sources(table: TableState) -> Iterator[tuple[str, SourcePartition]]:
                 yield folder, decode_source_partition(value.as_py(), path=PARTITIONS_PATH)
 
 
-def _hdfs_parquet_import(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    needed("table_type"),
+    needed("src_path"),
+    needed("target_path"),
+    needed("row_key"),
+    needed("partition_key"),
+    needed("schema_file_path"),
+    text("command", "insert"),
+    number("retry", 0),
+    number("parallelism", 2),
+    text("props_file_path", ""),
+    answer="import_result int",
+)
+def hdfs_parquet_import(context: CallContext, given: Given) -> Rows:
+    """Writes the rows of Parquet files to a table."""
     command = given.text("command").lower()
     if command not in _COMMANDS:
         raise ConfigError(f"command must be one of {', '.join(_COMMANDS)}", command=command)
@@ -169,74 +221,8 @@ def _hdfs_parquet_import(context: CallContext, given: Given) -> Rows:
 
 
 PROCEDURES = (
-    Procedure(
-        name="run_bootstrap",
-        what="Makes a folder of Parquet files a table, without rewriting its data.",
-        parameters=(
-            TABLE,
-            needed("table_type"),
-            needed("bootstrap_path"),
-            needed("base_path"),
-            needed("rowKey_field"),
-            text("base_file_format", "PARQUET"),
-            text("partition_path_field", ""),
-            text("bootstrap_index_class", _INDEX),
-            text("selector_class", f"{_SELECTORS}MetadataOnlyBootstrapModeSelector"),
-            text("key_generator_class", f"{_HUDI}keygen.SimpleKeyGenerator"),
-            text("full_bootstrap_input_provider", _PROVIDER),
-            text("schema_provider_class", ""),
-            text("payload_class", f"{_HUDI}common.model.OverwriteWithLatestAvroPayload"),
-            number("parallelism", 1500),
-            flag("enable_hive_sync", False),
-            text("props_file_path", ""),
-            flag("bootstrap_overwrite", False),
-            text("options"),
-        ),
-        columns=columns("status int"),
-        run=_run_bootstrap,
-    ),
-    Procedure(
-        name="show_bootstrap_mapping",
-        what="The source files of a bootstrapped table, and the file groups that they belong to.",
-        parameters=(
-            *TABLE_OR_PATH,
-            text("partition_path", ""),
-            text("file_ids", ""),
-            number("limit", 10),
-            text("sort_by", "partition"),
-            flag("desc", False),
-            FILTER,
-        ),
-        columns=columns(
-            "partition string, file_id string, source_base_path string, source_partition string, source_file string"
-        ),
-        run=_show_mapping,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_bootstrap_partitions",
-        what="The partitions of a bootstrapped table that have files in the source.",
-        parameters=(*TABLE_OR_PATH, FILTER),
-        columns=columns("indexed_partitions string"),
-        run=_show_partitions,
-    ),
-    Procedure(
-        name="hdfs_parquet_import",
-        what="Writes the rows of Parquet files to a table.",
-        parameters=(
-            TABLE,
-            needed("table_type"),
-            needed("src_path"),
-            needed("target_path"),
-            needed("row_key"),
-            needed("partition_key"),
-            needed("schema_file_path"),
-            text("command", "insert"),
-            number("retry", 0),
-            number("parallelism", 2),
-            text("props_file_path", ""),
-        ),
-        columns=columns("import_result int"),
-        run=_hdfs_parquet_import,
-    ),
+    run_bootstrap,
+    show_bootstrap_mapping,
+    show_bootstrap_partitions,
+    hdfs_parquet_import,
 )

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from pyhudi.format.metadata.clean import CleanMetadata, CleanPlan, decode_clean_metadata, decode_clean_plan
 from pyhudi.format.timeline.instant import Action, Instant
-from pyhudi.services.repair.clean_plans import remove_corrupt_clean_plans
-from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.call_options import options_of, renamed
-from pyhudi.sql.procedures.declared import FILTER, TABLE, Procedure, Rows, columns, flag, number, text
+from pyhudi.services.repair.metadata_files import remove_corrupt_clean_plans
+from pyhudi.sql.procedures.call_context import CallContext, Given, options_of, renamed
+from pyhudi.sql.procedures.declared import FILTER, TABLE, Rows, flag, number, procedure, text
 from pyhudi.sql.procedures.looks import body_of, completed, completion_text, requested, times_if_needed
 from pyhudi.table.archive.actions import archived_bodies
 from pyhudi.table.state import TableState
@@ -26,7 +25,24 @@ _OPTIONS = {
 }
 
 
-def _run_clean(context: CallContext, given: Given) -> Rows:
+_SHOWN = (TABLE, number("limit", 10), flag("showArchived", False), FILTER)
+
+
+@procedure(
+    TABLE,
+    flag("schedule_in_line", True),
+    text("clean_policy"),
+    number("retain_commits"),
+    number("hours_retained"),
+    number("file_versions_retained"),
+    text("trigger_strategy"),
+    number("trigger_max_commits"),
+    text("options"),
+    answer="start_clean_time string, time_taken_in_millis bigint, total_files_deleted int, "
+    "earliest_commit_to_retain string, bootstrap_part_metadata string, version int",
+)
+def run_clean(context: CallContext, given: Given) -> Rows:
+    """Deletes the file slices that no retained state of the table needs."""
     options = {**renamed(given, _OPTIONS), **options_of(given)}
     table = context.table(given, options)
     known = {one.requested_time for one in completed(table.handle.state, Action.CLEAN)}
@@ -52,10 +68,18 @@ def _run_clean(context: CallContext, given: Given) -> Rows:
 
 
 def _is_due(services: list[dict[str, object]]) -> bool:
-    return any(one["service"] == "clean" and one["due"] for one in services)
+    return any(service["service"] == "clean" and service["due"] for service in services)
 
 
-def _show_cleans(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *_SHOWN,
+    answer="clean_time string, state_transition_time string, action string, start_clean_time string, "
+    "time_taken_in_millis bigint, total_files_deleted int, earliest_commit_to_retain string, "
+    "last_completed_commit_timestamp string, version int",
+    limits_rows=True,
+)
+def show_cleans(context: CallContext, given: Given) -> Rows:
+    """The completed cleans, newest first."""
     table = context.table(given).handle.state
     times = times_if_needed(table)
     for instant, metadata in _cleans(table, archived=given.flag("showArchived")):
@@ -72,7 +96,16 @@ def _show_cleans(context: CallContext, given: Given) -> Rows:
         )
 
 
-def _show_cleans_metadata(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *_SHOWN,
+    answer="clean_time string, state_transition_time string, action string, start_clean_time string, "
+    "partition_path string, policy string, delete_path_patterns int, success_delete_files int, "
+    "failed_delete_files int, is_partition_deleted boolean, time_taken_in_millis bigint, "
+    "total_files_deleted int",
+    limits_rows=True,
+)
+def show_cleans_metadata(context: CallContext, given: Given) -> Rows:
+    """What the completed cleans deleted in each partition, newest clean first."""
     table = context.table(given).handle.state
     times = times_if_needed(table)
     for instant, metadata in _cleans(table, archived=given.flag("showArchived")):
@@ -94,7 +127,15 @@ def _show_cleans_metadata(context: CallContext, given: Given) -> Rows:
             )
 
 
-def _show_clean_plans(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *_SHOWN,
+    answer="plan_time string, state string, action string, earliest_instant_to_retain string, "
+    "last_completed_commit_timestamp string, policy string, version int, total_partitions_to_clean int, "
+    "total_partitions_to_delete int, extra_metadata string",
+    limits_rows=True,
+)
+def show_clean_plans(context: CallContext, given: Given) -> Rows:
+    """The plans of cleans of the active timeline, completed or not, newest first."""
     table = context.table(given).handle.state
     for instant, plan in _plans(table):
         yield (
@@ -138,76 +179,17 @@ def _files(metadata: CleanMetadata) -> int:
     return sum(map(len, metadata.deleted.values()))
 
 
-def _repair_corrupted_clean_files(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, answer="result boolean")
+def repair_corrupted_clean_files(context: CallContext, given: Given) -> Rows:
+    """Removes planned cleans whose plans are damaged."""
     remove_corrupt_clean_plans(context.table(given).handle.service_call(None, call="repair_corrupted_clean_files"))
     yield (True,)
 
 
-_SHOWN = (TABLE, number("limit", 10), flag("showArchived", False), FILTER)
-
 PROCEDURES = (
-    Procedure(
-        name="run_clean",
-        what="Deletes the file slices that no retained state of the table needs.",
-        parameters=(
-            TABLE,
-            flag("schedule_in_line", True),
-            text("clean_policy"),
-            number("retain_commits"),
-            number("hours_retained"),
-            number("file_versions_retained"),
-            text("trigger_strategy"),
-            number("trigger_max_commits"),
-            text("options"),
-        ),
-        columns=columns(
-            "start_clean_time string, time_taken_in_millis bigint, total_files_deleted int, "
-            "earliest_commit_to_retain string, bootstrap_part_metadata string, version int"
-        ),
-        run=_run_clean,
-    ),
-    Procedure(
-        name="show_cleans",
-        what="The completed cleans, newest first.",
-        parameters=_SHOWN,
-        columns=columns(
-            "clean_time string, state_transition_time string, action string, start_clean_time string, "
-            "time_taken_in_millis bigint, total_files_deleted int, earliest_commit_to_retain string, "
-            "last_completed_commit_timestamp string, version int"
-        ),
-        run=_show_cleans,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_cleans_metadata",
-        what="What the completed cleans deleted in each partition, newest clean first.",
-        parameters=_SHOWN,
-        columns=columns(
-            "clean_time string, state_transition_time string, action string, start_clean_time string, "
-            "partition_path string, policy string, delete_path_patterns int, success_delete_files int, "
-            "failed_delete_files int, is_partition_deleted boolean, time_taken_in_millis bigint, "
-            "total_files_deleted int"
-        ),
-        run=_show_cleans_metadata,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_clean_plans",
-        what="The plans of cleans of the active timeline, completed or not, newest first.",
-        parameters=_SHOWN,
-        columns=columns(
-            "plan_time string, state string, action string, earliest_instant_to_retain string, "
-            "last_completed_commit_timestamp string, policy string, version int, total_partitions_to_clean int, "
-            "total_partitions_to_delete int, extra_metadata string"
-        ),
-        run=_show_clean_plans,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="repair_corrupted_clean_files",
-        what="Removes planned cleans whose plans are damaged.",
-        parameters=(TABLE,),
-        columns=columns("result boolean"),
-        run=_repair_corrupted_clean_files,
-    ),
+    run_clean,
+    show_cleans,
+    show_cleans_metadata,
+    show_clean_plans,
+    repair_corrupted_clean_files,
 )

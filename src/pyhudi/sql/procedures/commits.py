@@ -9,7 +9,7 @@ from typing import Any
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.declared import TABLE, Procedure, Rows, columns, needed, number, text
+from pyhudi.sql.procedures.declared import TABLE, Rows, needed, number, procedure, text
 from pyhudi.sql.procedures.looks import (
     as_list,
     completion_text,
@@ -37,7 +37,14 @@ _FILES = (
 _INSTANT = needed("instant_time")
 
 
-def _show_commits(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 10),
+    answer=f"commit_time string, state_transition_time string, action string, {_TOTALS}",
+    limits_rows=True,
+)
+def show_commits(context: CallContext, given: Given) -> Rows:
+    """The completed writes of the active timeline, newest first, with what each wrote."""
     table = context.table(given).handle.state
     times = times_if_needed(table)
     for instant, metadata in writes_newest_first(table):
@@ -49,19 +56,32 @@ def _show_commits(context: CallContext, given: Given) -> Rows:
         )
 
 
-def _show_commits_metadata(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, number("limit", 10), answer=_FILES, limits_rows=True)
+def show_commits_metadata(context: CallContext, given: Given) -> Rows:
+    """The files that the completed writes of the active timeline wrote, newest write first."""
     table = context.table(given).handle.state
     times = times_if_needed(table)
     for instant, metadata in writes_newest_first(table):
         yield from _file_rows(instant, completion_text(table, instant, times), metadata)
 
 
-def _show_archived_commits(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 10),
+    text("start_ts", ""),
+    text("end_ts", ""),
+    answer=f"commit_time string, state_transition_time string, {_TOTALS}",
+    limits_rows=True,
+)
+def show_archived_commits(context: CallContext, given: Given) -> Rows:
+    """The writes of the archived timeline, newest first; all of them, where no time is given."""
     for instant, metadata in _archived(context.table(given).handle.state, given):
         yield (instant.requested_time, instant.completion_time, *totals(metadata))
 
 
-def _show_archived_commits_metadata(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, number("limit", 10), text("start_ts", ""), text("end_ts", ""), answer=_FILES, limits_rows=True)
+def show_archived_commits_metadata(context: CallContext, given: Given) -> Rows:
+    """The files that the writes of the archived timeline wrote, newest write first."""
     for instant, metadata in _archived(context.table(given).handle.state, given):
         yield from _file_rows(instant, instant.completion_time, metadata)
 
@@ -76,7 +96,17 @@ def _archived(table: TableState, given: Given) -> Iterator[tuple[Instant, Commit
             yield instant, metadata
 
 
-def _show_commit_files(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 10),
+    _INSTANT,
+    answer="action string, partition_path string, file_id string, previous_commit string, "
+    "total_records_updated bigint, total_records_written bigint, total_bytes_written bigint, "
+    "total_errors bigint, file_size bigint",
+    limits_rows=True,
+)
+def show_commit_files(context: CallContext, given: Given) -> Rows:
+    """The files that one write wrote."""
     instant, metadata = write_of(context.table(given).handle.state, given.text("instant_time"))
     for stat in stats_of(metadata):
         yield (
@@ -92,7 +122,17 @@ def _show_commit_files(context: CallContext, given: Given) -> Rows:
         )
 
 
-def _show_commit_partitions(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 10),
+    _INSTANT,
+    answer="action string, partition_path string, total_files_added bigint, total_files_updated bigint, "
+    "total_records_inserted bigint, total_records_updated bigint, total_bytes_written bigint, "
+    "total_errors bigint",
+    limits_rows=True,
+)
+def show_commit_partitions(context: CallContext, given: Given) -> Rows:
+    """The partitions that one write changed."""
     instant, metadata = write_of(context.table(given).handle.state, given.text("instant_time"))
     for partition, stats in metadata.stats_by_partition.items():
         changed = [stat for stat in stats if not is_new(stat)]
@@ -108,14 +148,31 @@ def _show_commit_partitions(context: CallContext, given: Given) -> Rows:
         )
 
 
-def _show_commit_write_stats(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 10),
+    _INSTANT,
+    answer="action string, total_bytes_written bigint, total_records_written bigint, avg_record_size bigint",
+    limits_rows=True,
+)
+def show_commit_write_stats(context: CallContext, given: Given) -> Rows:
+    """How much one write wrote, and the average size of a record in bytes."""
     instant, metadata = write_of(context.table(given).handle.state, given.text("instant_time"))
     stats = stats_of(metadata)
     size, records = sum(stat.total_write_bytes for stat in stats), sum(stat.num_writes for stat in stats)
     yield (instant.action.value, size, records, math.ceil(size / records) if records else 0)
 
 
-def _show_commit_extra_metadata(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 100),
+    text("instant_time"),
+    text("metadata_key"),
+    answer="instant_time string, action string, metadata_key string, metadata_value string",
+    limits_rows=True,
+)
+def show_commit_extra_metadata(context: CallContext, given: Given) -> Rows:
+    """The extra metadata of one write, such as its schema and checkpoints; of the newest, if none is given."""
     table = context.table(given).handle.state
     asked = given.text_or_none("instant_time")
     found = write_of(table, asked) if asked else next(writes_newest_first(table), None)
@@ -127,20 +184,34 @@ def _show_commit_extra_metadata(context: CallContext, given: Given) -> Rows:
                 yield (instant.requested_time, instant.action.value, key, value)
 
 
-def _commits_compare(context: CallContext, given: Given) -> Rows:
-    """`path` is the other table, so the first one goes by its name."""
+@procedure(TABLE, needed("path"), answer="compare_detail string")
+def commits_compare(context: CallContext, given: Given) -> Rows:
+    """How many writes a table is ahead of another one, or behind it.
+
+    `path` is the other table, so the first one goes by its name.
+    """
     name, path = given.text("table"), given.text("path")
     source = context.by_name(name, {}).handle.state.timeline.completed_writes
     other = context.by_path(path, {}).handle.state.timeline.completed_writes
-    newest = [max((one.requested_time for one in writes), default="0") for writes in (source, other)]
+    newest = [max((write.requested_time for write in writes), default="0") for writes in (source, other)]
     is_behind = newest[0] < newest[1]
-    ahead = [one.requested_time for one in (other if is_behind else source) if one.requested_time > min(newest)]
+    ahead = [
+        instant.requested_time for instant in (other if is_behind else source) if instant.requested_time > min(newest)
+    ]
     word = "behind" if is_behind else "ahead"
     yield (f"Source {name} is {word} by {len(ahead)} commits. Commits to catch up - {as_list(ahead)}",)
 
 
-def _stats_wa(context: CallContext, given: Given) -> Rows:
-    """How many records were written per updated one; delta commits append, and do not count."""
+@procedure(
+    TABLE,
+    number("limit", 10),
+    answer="commit_time string, total_upserted bigint, total_written bigint, write_amplification_factor string",
+)
+def stats_wa(context: CallContext, given: Given) -> Rows:
+    """The records written per updated record, for each write but delta commits, and in total.
+
+    How many records were written per updated one; delta commits append, and do not count.
+    """
     table = context.table(given).handle.state
     upserted = written = 0
     limit = given.number("limit")
@@ -186,94 +257,14 @@ def _file_rows(instant: Instant, completed: str | None, metadata: CommitMetadata
 
 
 PROCEDURES = (
-    Procedure(
-        name="show_commits",
-        what="The completed writes of the active timeline, newest first, with what each wrote.",
-        parameters=(TABLE, number("limit", 10)),
-        columns=columns(f"commit_time string, state_transition_time string, action string, {_TOTALS}"),
-        run=_show_commits,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_commits_metadata",
-        what="The files that the completed writes of the active timeline wrote, newest write first.",
-        parameters=(TABLE, number("limit", 10)),
-        columns=columns(_FILES),
-        run=_show_commits_metadata,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_archived_commits",
-        what="The writes of the archived timeline, newest first; all of them, where no time is given.",
-        parameters=(TABLE, number("limit", 10), text("start_ts", ""), text("end_ts", "")),
-        columns=columns(f"commit_time string, state_transition_time string, {_TOTALS}"),
-        run=_show_archived_commits,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_archived_commits_metadata",
-        what="The files that the writes of the archived timeline wrote, newest write first.",
-        parameters=(TABLE, number("limit", 10), text("start_ts", ""), text("end_ts", "")),
-        columns=columns(_FILES),
-        run=_show_archived_commits_metadata,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_commit_files",
-        what="The files that one write wrote.",
-        parameters=(TABLE, number("limit", 10), _INSTANT),
-        columns=columns(
-            "action string, partition_path string, file_id string, previous_commit string, "
-            "total_records_updated bigint, total_records_written bigint, total_bytes_written bigint, "
-            "total_errors bigint, file_size bigint"
-        ),
-        run=_show_commit_files,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_commit_partitions",
-        what="The partitions that one write changed.",
-        parameters=(TABLE, number("limit", 10), _INSTANT),
-        columns=columns(
-            "action string, partition_path string, total_files_added bigint, total_files_updated bigint, "
-            "total_records_inserted bigint, total_records_updated bigint, total_bytes_written bigint, "
-            "total_errors bigint"
-        ),
-        run=_show_commit_partitions,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_commit_write_stats",
-        what="How much one write wrote, and the average size of a record in bytes.",
-        parameters=(TABLE, number("limit", 10), _INSTANT),
-        columns=columns(
-            "action string, total_bytes_written bigint, total_records_written bigint, avg_record_size bigint"
-        ),
-        run=_show_commit_write_stats,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_commit_extra_metadata",
-        what="The extra metadata of one write, such as its schema and checkpoints; of the newest, if none is given.",
-        parameters=(TABLE, number("limit", 100), text("instant_time"), text("metadata_key")),
-        columns=columns("instant_time string, action string, metadata_key string, metadata_value string"),
-        run=_show_commit_extra_metadata,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="commits_compare",
-        what="How many writes a table is ahead of another one, or behind it.",
-        parameters=(TABLE, needed("path")),
-        columns=columns("compare_detail string"),
-        run=_commits_compare,
-    ),
-    Procedure(
-        name="stats_wa",
-        what="The records written per updated record, for each write but delta commits, and in total.",
-        parameters=(TABLE, number("limit", 10)),
-        columns=columns(
-            "commit_time string, total_upserted bigint, total_written bigint, write_amplification_factor string"
-        ),
-        run=_stats_wa,
-    ),
+    show_commits,
+    show_commits_metadata,
+    show_archived_commits,
+    show_archived_commits_metadata,
+    show_commit_files,
+    show_commit_partitions,
+    show_commit_write_stats,
+    show_commit_extra_metadata,
+    commits_compare,
+    stats_wa,
 )

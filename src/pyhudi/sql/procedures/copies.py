@@ -6,9 +6,12 @@ from typing import Any
 
 from pyhudi.errors import ConfigError
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.declared import TABLE, Procedure, Rows, columns, flag, needed, text
+from pyhudi.sql.procedures.declared import TABLE, Rows, flag, needed, procedure, text
 
 _MODES = ("overwrite", "append", "ignore", "errorifexists", "error")
+
+
+_QUERY = (text("begin_instance_time", ""), text("end_instance_time", ""), text("as_of_instant", ""))
 
 
 def _rows(context: CallContext, given: Given, names: tuple[str, ...]) -> Any:
@@ -29,7 +32,17 @@ def _moment(text: str) -> str:
     return "0" * 17 if text in {"000", "0", "earliest"} else text
 
 
-def _copy_to_table(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    text("query_type", "snapshot"),
+    needed("new_table"),
+    *_QUERY,
+    text("save_mode", "overwrite"),
+    text("columns", ""),
+    answer="status int",
+)
+def copy_to_table(context: CallContext, given: Given) -> Rows:
+    """Writes the rows of a snapshot, read-optimized or incremental query to another table of the session."""
     mode = given.text("save_mode").lower()
     if mode not in _MODES:
         raise ConfigError(f"save_mode must be one of {', '.join(_MODES)}", save_mode=mode)
@@ -38,7 +51,17 @@ def _copy_to_table(context: CallContext, given: Given) -> Rows:
     return [(0,)]
 
 
-def _copy_to_temp_view(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    text("query_type", "snapshot"),
+    needed("view_name"),
+    *_QUERY,
+    flag("replace", False),
+    flag("global", False),
+    answer="status int",
+)
+def copy_to_temp_view(context: CallContext, given: Given) -> Rows:
+    """Makes the rows of a snapshot, read-optimized or incremental query a temporary view."""
     rows, name = _rows(context, given, ()), given.text("view_name")
     is_global, replaces = given.flag("global"), given.flag("replace")
     if is_global:
@@ -48,35 +71,7 @@ def _copy_to_temp_view(context: CallContext, given: Given) -> Rows:
     return [(0,)]
 
 
-_QUERY = (text("begin_instance_time", ""), text("end_instance_time", ""), text("as_of_instant", ""))
-
 PROCEDURES = (
-    Procedure(
-        name="copy_to_table",
-        what="Writes the rows of a snapshot, read-optimized or incremental query to another table of the session.",
-        parameters=(
-            TABLE,
-            text("query_type", "snapshot"),
-            needed("new_table"),
-            *_QUERY,
-            text("save_mode", "overwrite"),
-            text("columns", ""),
-        ),
-        columns=columns("status int"),
-        run=_copy_to_table,
-    ),
-    Procedure(
-        name="copy_to_temp_view",
-        what="Makes the rows of a snapshot, read-optimized or incremental query a temporary view.",
-        parameters=(
-            TABLE,
-            text("query_type", "snapshot"),
-            needed("view_name"),
-            *_QUERY,
-            flag("replace", False),
-            flag("global", False),
-        ),
-        columns=columns("status int"),
-        run=_copy_to_temp_view,
-    ),
+    copy_to_table,
+    copy_to_temp_view,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import getdoc
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -133,3 +134,24 @@ def columns(ddl: str) -> tuple[Column, ...]:
         name, _, kind = described.rpartition(" ")
         found.append(Column(name, SqlType(kind), nullable=described == part))
     return tuple(found)
+
+
+def procedure(
+    *parameters: Parameter, answer: str, limits_rows: bool | Callable[[Given], bool] = False
+) -> Callable[[Callable[[CallContext, Given], Rows]], Procedure]:
+    """Make a function a procedure of its name: the first paragraph of its docstring is what it does.
+
+    `answer`: the DDL of its columns.
+    """
+
+    def declare(run: Callable[[CallContext, Given], Rows]) -> Procedure:
+        return Procedure(
+            name=run.__name__,
+            what=" ".join((getdoc(run) or "").split("\n\n")[0].split()),
+            parameters=parameters,
+            columns=columns(answer),
+            run=run,
+            limits_rows=limits_rows,
+        )
+
+    return declare

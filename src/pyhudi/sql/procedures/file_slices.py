@@ -16,12 +16,11 @@ from pyhudi.sql.procedures.declared import (
     FILTER,
     TABLE_OR_PATH,
     Parameter,
-    Procedure,
     Rows,
-    columns,
     flag,
     needed,
     number,
+    procedure,
     text,
 )
 from pyhudi.sql.procedures.globs import glob_pattern
@@ -35,6 +34,21 @@ from pyhudi.table.timeline import Timeline
 ALL_PARTITIONS = "ALL_PARTITIONS"
 
 
+_VIEW = (
+    text("max_instant", ""),
+    flag("include_max", False),
+    flag("include_in_flight", False),
+    flag("exclude_compaction", False),
+    number("limit", 10),
+    text("path_regex", ALL_PARTITIONS),
+    FILTER,
+)
+_SLICE = (
+    "partition string, file_id string, base_instant string, data_file string, data_file_size bigint, "
+    "num_delta_files bigint, total_delta_file_size bigint"
+)
+
+
 def _view(table: TableState, given: Given) -> FileSystemView:
     """The view of the writes that the call asks for."""
     if given.flag("include_in_flight"):
@@ -46,21 +60,23 @@ def _view(table: TableState, given: Given) -> FileSystemView:
     timeline, newest = table.timeline, given.text_or_none("max_instant")
     if newest is not None:
         kept = tuple(
-            one
-            for one in timeline.instants
-            if one.requested_time < newest or (given.flag("include_max") and one.requested_time == newest)
+            instant
+            for instant in timeline.instants
+            if instant.requested_time < newest or (given.flag("include_max") and instant.requested_time == newest)
         )
         timeline = Timeline(timeline.version, kept, timeline.foreign)
     return load_view(table.storage, timeline)
 
 
-def _show_all(context: CallContext, given: Given) -> Rows:
+@procedure(*TABLE_OR_PATH, *_VIEW, answer=f"{_SLICE}, delta_files string", limits_rows=True)
+def show_fsview_all(context: CallContext, given: Given) -> Rows:
+    """All file slices of the groups that are not replaced; `path_regex` is a glob of partition paths."""
     table = context.table(given).handle.state
     wanted = glob_pattern(given.text("path_regex"))
     for partition, slices in all_slices(_view(table, given)).items():
         if given.text("path_regex") == ALL_PARTITIONS or wanted.fullmatch(partition):
-            for one in slices:
-                yield (*_facts(table, one), _log_list(table, one.logs, ", "))
+            for file_slice in slices:
+                yield (*_facts(table, file_slice), _log_list(table, file_slice.logs, ", "))
 
 
 def all_slices(view: FileSystemView) -> dict[str, list[FileSlice]]:
@@ -72,7 +88,18 @@ def all_slices(view: FileSystemView) -> dict[str, list[FileSlice]]:
     return found
 
 
-def _show_latest(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    *_VIEW,
+    text("partition_path", ALL_PARTITIONS),
+    flag("merge", True),
+    answer=f"{_SLICE}, delta_size_compaction_scheduled bigint, delta_size_compaction_unscheduled bigint, "
+    "delta_to_base_radio_compaction_scheduled double, delta_to_base_radio_compaction_unscheduled double, "
+    "delta_files_compaction_scheduled string, delta_files_compaction_unscheduled string",
+    limits_rows=True,
+)
+def show_fsview_latest(context: CallContext, given: Given) -> Rows:
+    """The newest file slice of each file group, by partition."""
     table = context.table(given).handle.state
     if given.is_given("path_regex") and given.is_given("partition_path"):
         raise ConfigError("give path_regex or partition_path, not both")
@@ -129,7 +156,15 @@ def full_path(table: TableState, path: str) -> str:
     return f"{table.storage.uri.rstrip('/')}/{path}"
 
 
-def _show_file_status(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    Parameter("partition"),
+    needed("file"),
+    FILTER,
+    answer="status string not null, action string, instant string, timeline string, full_path string",
+)
+def show_file_status(context: CallContext, given: Given) -> Rows:
+    """Whether a file is there, or which clean, rollback or restore deleted it."""
     table = context.table(given).handle.state
     partition, name = given.text("partition"), check_file_name(given.text("file"), source="file")
     if not partition and table.config.partition_fields:
@@ -164,46 +199,8 @@ def _deleted(action: Action, data: bytes, path: str) -> frozenset[str]:
     return frozenset(file for partition in done.partitions.values() for file in partition.deleted)
 
 
-_VIEW = (
-    text("max_instant", ""),
-    flag("include_max", False),
-    flag("include_in_flight", False),
-    flag("exclude_compaction", False),
-    number("limit", 10),
-    text("path_regex", ALL_PARTITIONS),
-    FILTER,
-)
-_SLICE = (
-    "partition string, file_id string, base_instant string, data_file string, data_file_size bigint, "
-    "num_delta_files bigint, total_delta_file_size bigint"
-)
-
 PROCEDURES = (
-    Procedure(
-        name="show_fsview_all",
-        what="All file slices of the groups that are not replaced; `path_regex` is a glob of partition paths.",
-        parameters=(*TABLE_OR_PATH, *_VIEW),
-        columns=columns(f"{_SLICE}, delta_files string"),
-        run=_show_all,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_fsview_latest",
-        what="The newest file slice of each file group, by partition.",
-        parameters=(*TABLE_OR_PATH, *_VIEW, text("partition_path", ALL_PARTITIONS), flag("merge", True)),
-        columns=columns(
-            f"{_SLICE}, delta_size_compaction_scheduled bigint, delta_size_compaction_unscheduled bigint, "
-            "delta_to_base_radio_compaction_scheduled double, delta_to_base_radio_compaction_unscheduled double, "
-            "delta_files_compaction_scheduled string, delta_files_compaction_unscheduled string"
-        ),
-        run=_show_latest,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_file_status",
-        what="Whether a file is there, or which clean, rollback or restore deleted it.",
-        parameters=(*TABLE_OR_PATH, Parameter("partition"), needed("file"), FILTER),
-        columns=columns("status string not null, action string, instant string, timeline string, full_path string"),
-        run=_show_file_status,
-    ),
+    show_fsview_all,
+    show_fsview_latest,
+    show_file_status,
 )

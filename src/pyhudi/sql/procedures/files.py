@@ -10,7 +10,16 @@ from decimal import ROUND_HALF_UP, Decimal
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.services.repair.parquet_files import delete_invalid_files, invalid_parquet_files
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.declared import FILTER, TABLE, Procedure, Rows, columns, flag, needed, number, text
+from pyhudi.sql.procedures.declared import (
+    FILTER,
+    TABLE,
+    Rows,
+    flag,
+    needed,
+    number,
+    procedure,
+    text,
+)
 from pyhudi.sql.procedures.file_slices import full_path
 from pyhudi.sql.procedures.globs import glob_pattern
 from pyhudi.storage.protocol import FileInfo, Storage
@@ -19,7 +28,18 @@ from pyhudi.table.lister import list_data_files
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
-def _show_fs_path_detail(context: CallContext, given: Given) -> Rows:
+@procedure(
+    needed("path"),
+    flag("is_sub", False),
+    flag("sort", True),
+    number("limit", 100),
+    FILTER,
+    answer="path_num bigint, file_num bigint, storage_size bigint, storage_size(unit) string, storage_path string, "
+    "space_consumed bigint, quota bigint, space_quota bigint",
+    limits_rows=True,
+)
+def show_fs_path_detail(context: CallContext, given: Given) -> Rows:
+    """How many folders, files and bytes are below a path; with is_sub => true, for each entry of it."""
     storage = context.storage(given.text("path"))
     if given.flag("is_sub"):
         listing = storage.list_folder("")
@@ -54,7 +74,19 @@ def _shown(size: int) -> str:
     return f"{size}B" if not unit else f"{scaled.quantize(Decimal('0.01'), ROUND_HALF_UP)}{_UNITS[unit]}"
 
 
-def _show_invalid_parquet(context: CallContext, given: Given) -> Rows:
+@procedure(
+    needed("path"),
+    number("parallelism", 100),
+    number("limit", 100),
+    flag("needDelete", False),
+    text("partitions", ""),
+    text("instants", ""),
+    FILTER,
+    answer="path string",
+    limits_rows=True,
+)
+def show_invalid_parquet(context: CallContext, given: Given) -> Rows:
+    """The base files that cannot be opened; needDelete => true deletes them, if no write needs them."""
     handle = context.by_path(given.text("path"), {}).handle
     found = invalid_parquet_files(handle.state, handle.engine, given.words("partitions"), given.words("instants"))
     if given.flag("needDelete"):
@@ -62,8 +94,18 @@ def _show_invalid_parquet(context: CallContext, given: Given) -> Rows:
     return [(full_path(handle.state, path),) for path in found]
 
 
-def _stats_file_sizes(context: CallContext, given: Given) -> Rows:
-    """Sizes of all data files by the instant in their names, newest first; then those of all together."""
+@procedure(
+    TABLE,
+    text("partition_path", ""),
+    number("limit", 10),
+    answer="commit_time string, min bigint, 10th double, 50th double, avg double, 95th double, max bigint, "
+    "num_files int, std_dev double",
+)
+def stats_file_sizes(context: CallContext, given: Given) -> Rows:
+    """The distribution of file sizes in bytes, for each instant that wrote files and for all.
+
+    Sizes of all data files by the instant in their names, newest first; then those of all together.
+    """
     table = context.table(given).handle.state
     glob = given.text_or_none("partition_path")
     wanted = None if glob is None else glob_pattern(glob)
@@ -99,41 +141,7 @@ def _percentile(values: Sequence[int], share: float) -> float:
 
 
 PROCEDURES = (
-    Procedure(
-        name="show_fs_path_detail",
-        what="How many folders, files and bytes are below a path; with is_sub => true, for each entry of it.",
-        parameters=(needed("path"), flag("is_sub", False), flag("sort", True), number("limit", 100), FILTER),
-        columns=columns(
-            "path_num bigint, file_num bigint, storage_size bigint, storage_size(unit) string, storage_path string, "
-            "space_consumed bigint, quota bigint, space_quota bigint"
-        ),
-        run=_show_fs_path_detail,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_invalid_parquet",
-        what="The base files that cannot be opened; needDelete => true deletes them, if no write needs them.",
-        parameters=(
-            needed("path"),
-            number("parallelism", 100),
-            number("limit", 100),
-            flag("needDelete", False),
-            text("partitions", ""),
-            text("instants", ""),
-            FILTER,
-        ),
-        columns=columns("path string"),
-        run=_show_invalid_parquet,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="stats_file_sizes",
-        what="The distribution of file sizes in bytes, for each instant that wrote files and for all.",
-        parameters=(TABLE, text("partition_path", ""), number("limit", 10)),
-        columns=columns(
-            "commit_time string, min bigint, 10th double, 50th double, avg double, 95th double, max bigint, "
-            "num_files int, std_dev double"
-        ),
-        run=_stats_file_sizes,
-    ),
+    show_fs_path_detail,
+    show_invalid_parquet,
+    stats_file_sizes,
 )

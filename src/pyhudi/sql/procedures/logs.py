@@ -20,7 +20,15 @@ from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import read_merged
 from pyhudi.read.scan import plan_table_scan
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.declared import FILTER, TABLE_OR_PATH, Procedure, Rows, columns, flag, needed, number
+from pyhudi.sql.procedures.declared import (
+    FILTER,
+    TABLE_OR_PATH,
+    Rows,
+    flag,
+    needed,
+    number,
+    procedure,
+)
 from pyhudi.sql.procedures.globs import glob_pattern
 from pyhudi.storage.paths import local_path
 from pyhudi.table.file_slice import FileGroupId
@@ -50,8 +58,19 @@ def _matching_logs(table: TableState, pattern: str) -> list[str]:
     return [path for _, path in sorted(found, key=lambda one: (one[0].instant_time, one[0].version, one[1]))]
 
 
-def _show_metadata(context: CallContext, given: Given) -> Rows:
-    """One row per block, but one for all blocks of the same write, type and headers that follow each other."""
+@procedure(
+    *TABLE_OR_PATH,
+    needed("log_file_path_pattern"),
+    number("limit", 10),
+    FILTER,
+    answer="instant_time string, record_count int, block_type string, header_metadata string, footer_metadata string",
+    limits_rows=True,
+)
+def show_logfile_metadata(context: CallContext, given: Given) -> Rows:
+    """The blocks of the log files that match a pattern: write, type, records and headers.
+
+    One row per block, but one for all blocks of the same write, type and headers that follow each other.
+    """
     table = context.table(given).handle.state
     for path in _matching_logs(table, given.text("log_file_path_pattern")):
         with open_log(table.storage, path) as reader:
@@ -79,7 +98,17 @@ def _count(content: LogContent) -> int:
     return sum(batch.num_rows for batch in rows_of_block(content))
 
 
-def _show_records(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    needed("log_file_path_pattern"),
+    flag("merge", False),
+    number("limit", 10),
+    FILTER,
+    answer="records string",
+    limits_rows=True,
+)
+def show_logfile_records(context: CallContext, given: Given) -> Rows:
+    """The records in the log files that match a pattern, as JSON; with merge => true, the newest of each."""
     table = context.table(given).handle.state
     paths = _matching_logs(table, given.text("log_file_path_pattern"))
     if not paths:
@@ -114,28 +143,6 @@ def _plain(value: Any) -> Any:
 
 
 PROCEDURES = (
-    Procedure(
-        name="show_logfile_metadata",
-        what="The blocks of the log files that match a pattern: write, type, records and headers.",
-        parameters=(*TABLE_OR_PATH, needed("log_file_path_pattern"), number("limit", 10), FILTER),
-        columns=columns(
-            "instant_time string, record_count int, block_type string, header_metadata string, footer_metadata string"
-        ),
-        run=_show_metadata,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_logfile_records",
-        what="The records in the log files that match a pattern, as JSON; with merge => true, the newest of each.",
-        parameters=(
-            *TABLE_OR_PATH,
-            needed("log_file_path_pattern"),
-            flag("merge", False),
-            number("limit", 10),
-            FILTER,
-        ),
-        columns=columns("records string"),
-        run=_show_records,
-        limits_rows=True,
-    ),
+    show_logfile_metadata,
+    show_logfile_records,
 )

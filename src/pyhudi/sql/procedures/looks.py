@@ -51,7 +51,9 @@ def write_of(table: TableState, instant_time: str) -> tuple[Instant, CommitMetad
 def completed(table: TableState, action: Action) -> list[Instant]:
     """The completed instants of an action on the active timeline, newest first."""
     return [
-        one for one in reversed(table.timeline.instants) if one.action is action and one.state is InstantState.COMPLETED
+        instant
+        for instant in reversed(table.timeline.instants)
+        if instant.action is action and instant.state is InstantState.COMPLETED
     ]
 
 

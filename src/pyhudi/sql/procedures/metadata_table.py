@@ -15,12 +15,20 @@ from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.metadata_table.lister import MetadataLister
-from pyhudi.metadata_table.lookup import all_records
+from pyhudi.metadata_table.lookup import all_records, statistics_of_files
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.metadata_table.statistics_lookup import statistics_of_files
 from pyhudi.services.metadata_table.rebuild import build_metadata_table, remove_metadata_table
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.declared import FILTER, TABLE, TABLE_OR_PATH, Procedure, Rows, columns, flag, number, text
+from pyhudi.sql.procedures.declared import (
+    FILTER,
+    TABLE,
+    TABLE_OR_PATH,
+    Rows,
+    flag,
+    number,
+    procedure,
+    text,
+)
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.index_definitions import COLUMN_STATS
@@ -28,6 +36,8 @@ from pyhudi.table.lister import list_data_files
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
 from pyhudi.table.state import TableState
+
+_COLUMNS = (*TABLE_OR_PATH, text("partition"), text("targetColumns"), FILTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +56,42 @@ def _metadata(table: TableState) -> MetadataState:
     return load_metadata_state(table)
 
 
-def _show_files(context: CallContext, given: Given) -> Rows:
-    """Those of one partition; without one, of all partitions."""
+@procedure(
+    *TABLE_OR_PATH, text("partition", ""), number("limit", 100), FILTER, answer="file_path string", limits_rows=True
+)
+def show_metadata_table_files(context: CallContext, given: Given) -> Rows:
+    """The files of a partition, as the metadata table lists them; of all partitions, if none is given.
+
+    Those of one partition; without one, of all partitions.
+    """
     lister = MetadataLister(_metadata(context.table(given).handle.state))
     wanted = given.text_or_none("partition")
     found = lister.table() if wanted is None else lister.partition(wanted)
     return ((info.name,) for info in sorted(found, key=lambda info: info.path))
 
 
-def _show_partitions(context: CallContext, given: Given) -> Rows:
+@procedure(*TABLE_OR_PATH, FILTER, answer="partition string")
+def show_metadata_table_partitions(context: CallContext, given: Given) -> Rows:
+    """The partitions of the table, as the metadata table lists them."""
     state = _metadata(context.table(given).handle.state)
     paths = {info.path.rpartition("/")[0] for info in MetadataLister(state).table()}
     return ((path,) for path in sorted(paths))
 
 
-def _show_stats(context: CallContext, given: Given) -> Rows:
-    """Count and size of the newest files of each partition of the metadata table, under the names of Hudi's metrics."""
+@procedure(*TABLE_OR_PATH, FILTER, answer="stat_key string, stat_value string")
+def show_metadata_table_stats(context: CallContext, given: Given) -> Rows:
+    """How many files each partition of the metadata table has, and their size in bytes.
+
+    Count and size of the newest files of each partition of the metadata table, under the names of Hudi's metrics.
+    """
     state = _metadata(context.table(given).handle.state)
     for partition in sorted(state.table.config.metadata_partitions):
         slices = state.slices(partition)
         facts = {
-            "baseFileCount": sum(one.base is not None for one in slices),
-            "logFileCount": sum(len(one.logs) for one in slices),
-            "totalBaseFileSizeInBytes": sum(one.base_size for one in slices),
-            "totalLogFileSizeInBytes": sum(sum(one.log_sizes) for one in slices),
+            "baseFileCount": sum(file_slice.base is not None for file_slice in slices),
+            "logFileCount": sum(len(file_slice.logs) for file_slice in slices),
+            "totalBaseFileSizeInBytes": sum(file_slice.base_size for file_slice in slices),
+            "totalLogFileSizeInBytes": sum(sum(file_slice.log_sizes) for file_slice in slices),
         }
         for name, value in facts.items():
             yield (f"{partition}.{name}", str(value))
@@ -85,10 +107,10 @@ def _statistics(table: TableState, given: Given) -> Iterator[tuple[str, dict[str
     wanted, prefixes = given.words("targetColumns"), given.words("partition")
     latest = load_view(table.storage, table.timeline).latest
     paths = {
-        str(one.base.name): one.partition_path
+        str(file_slice.base.name): file_slice.partition_path
         for slices in latest.values()
-        for one in slices
-        if one.base is not None and (not prefixes or one.partition_path.startswith(prefixes))
+        for file_slice in slices
+        if file_slice.base is not None and (not prefixes or file_slice.partition_path.startswith(prefixes))
     }
     names = wanted or None
     if names is None:
@@ -97,28 +119,39 @@ def _statistics(table: TableState, given: Given) -> Iterator[tuple[str, dict[str
     else:
         batches = (found for found in statistics_of_files(state, names, sorted(set(paths.values()))).values())
     for payloads in batches:
-        for one in payloads.filter(pc.is_valid(payloads)).to_pylist():
-            is_asked_for = bool(wanted) or one["columnName"] not in META_COLUMNS
-            if one["fileName"] in paths and is_asked_for and not one["isDeleted"]:
-                yield paths[one["fileName"]], one
+        for record in payloads.filter(pc.is_valid(payloads)).to_pylist():
+            is_asked_for = bool(wanted) or record["columnName"] not in META_COLUMNS
+            if record["fileName"] in paths and is_asked_for and not record["isDeleted"]:
+                yield paths[record["fileName"]], record
 
 
-def _show_column_stats(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *_COLUMNS, answer="file_name string, column_name string, min_value string, max_value string, null_number bigint"
+)
+def show_metadata_table_column_stats(context: CallContext, given: Given) -> Rows:
+    """The statistics of columns in the newest base files; of all but the meta columns, if none are given."""
     found = _statistics(context.table(given).handle.state, given)
-    for _, one in sorted(found, key=lambda pair: (pair[1]["columnName"], pair[1]["fileName"])):
-        low, high = bound_of(one["minValue"]), bound_of(one["maxValue"])
-        yield (one["fileName"], one["columnName"], bound_text(low), bound_text(high), one["nullCount"])
+    for _, record in sorted(found, key=lambda pair: (pair[1]["columnName"], pair[1]["fileName"])):
+        low, high = bound_of(record["minValue"]), bound_of(record["maxValue"])
+        yield (record["fileName"], record["columnName"], bound_text(low), bound_text(high), record["nullCount"])
 
 
-def _show_overlap(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *_COLUMNS,
+    answer="Partition path string, Field name string, Average overlap double, Maximum file overlap int, "
+    "Total file number int, 50% overlap int, 75% overlap int, 95% overlap int, 99% overlap int, "
+    "Total value number int",
+)
+def show_metadata_column_stats_overlap(context: CallContext, given: Given) -> Rows:
+    """How much the ranges of columns overlap among the files of a partition: what skipping files can gain."""
     table = context.table(given).handle.state
     ranges: dict[tuple[str, str], list[tuple[Any, Any]]] = defaultdict(list)
     files: dict[str, set[str]] = defaultdict(set)
-    for partition, one in _statistics(table, given):
-        low, high = bound_of(one["minValue"]), bound_of(one["maxValue"])
-        files[partition].add(one["fileName"])
+    for partition, record in _statistics(table, given):
+        low, high = bound_of(record["minValue"]), bound_of(record["maxValue"])
+        files[partition].add(record["fileName"])
         if low is not None and high is not None:
-            ranges[partition, one["columnName"]].append((low, high))
+            ranges[partition, record["columnName"]].append((low, high))
     rows = [
         (partition, column, found.average, found.most, len(files[partition]), *found.percentiles, found.values)
         for (partition, column), pairs in ranges.items()
@@ -127,8 +160,17 @@ def _show_overlap(context: CallContext, given: Given) -> Rows:
     return sorted(rows, key=lambda row: (row[1], row[2], row[0]))
 
 
-def _validate_files(context: CallContext, given: Given) -> Rows:
-    """Data files that only one side has, or both in another size; all of them where the call is verbose."""
+@procedure(
+    TABLE,
+    flag("verbose", False),
+    answer="partition string, file_name string, is_present_in_fs boolean, is_present_in_metadata boolean, "
+    "fs_size bigint, metadata_size bigint",
+)
+def validate_metadata_table_files(context: CallContext, given: Given) -> Rows:
+    """The files in which the metadata table differs from the store; all files with verbose => true.
+
+    Data files that only one side has, or both in another size; all of them where the call is verbose.
+    """
     table = context.table(given).handle.state
     listed = _by_path(MetadataLister(_metadata(table)).table())
     stored = _by_path(list_data_files(table.storage))
@@ -154,13 +196,17 @@ def _by_path(files: list[FileInfo]) -> dict[str, FileInfo]:
     return {info.path: info for info in files if not info.name.startswith(PARTITION_METADATA_FILE)}
 
 
-def _create(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, answer="result string")
+def create_metadata_table(context: CallContext, given: Given) -> Rows:
+    """Builds the metadata table of a table that has none."""
     table = context.table(given)
     call = table.handle.service_call(None, call="create_metadata_table")
     return _timed(table.handle.state, "Created", "secs", lambda: build_metadata_table(call), call.environment.clock)
 
 
-def _init(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, flag("read_only", False), answer="result string")
+def init_metadata_table(context: CallContext, given: Given) -> Rows:
+    """Builds the metadata table, also where there is one; with read_only => true it only opens it."""
     table = context.table(given)
     state, clock = table.handle.state, table.handle.environment.clock
     if given.flag("read_only"):
@@ -171,7 +217,9 @@ def _init(context: CallContext, given: Given) -> Rows:
     return _timed(state, "Initialized", "sec", lambda: build_metadata_table(call), clock)
 
 
-def _delete(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, answer="result string")
+def delete_metadata_table(context: CallContext, given: Given) -> Rows:
+    """Drops the metadata table: reads and writes list the store then."""
     table = context.table(given)
     remove_metadata_table(table.handle.service_call(None, call="delete_metadata_table"))
     return [(f"Deleted Metadata Table at '{_place(table.handle.state)}'",)]
@@ -185,83 +233,6 @@ def _timed(table: TableState, verb: str, unit: str, work: Callable[[], object], 
 
 def _place(table: TableState) -> str:
     return f"{table.storage.uri.rstrip('/')}/{METADATA_TABLE_FOLDER}"
-
-
-_COLUMNS = (*TABLE_OR_PATH, text("partition"), text("targetColumns"), FILTER)
-
-PROCEDURES = (
-    Procedure(
-        name="show_metadata_table_files",
-        what="The files of a partition, as the metadata table lists them; of all partitions, if none is given.",
-        parameters=(*TABLE_OR_PATH, text("partition", ""), number("limit", 100), FILTER),
-        columns=columns("file_path string"),
-        run=_show_files,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_metadata_table_partitions",
-        what="The partitions of the table, as the metadata table lists them.",
-        parameters=(*TABLE_OR_PATH, FILTER),
-        columns=columns("partition string"),
-        run=_show_partitions,
-    ),
-    Procedure(
-        name="show_metadata_table_stats",
-        what="How many files each partition of the metadata table has, and their size in bytes.",
-        parameters=(*TABLE_OR_PATH, FILTER),
-        columns=columns("stat_key string, stat_value string"),
-        run=_show_stats,
-    ),
-    Procedure(
-        name="show_metadata_table_column_stats",
-        what="The statistics of columns in the newest base files; of all but the meta columns, if none are given.",
-        parameters=_COLUMNS,
-        columns=columns("file_name string, column_name string, min_value string, max_value string, null_number bigint"),
-        run=_show_column_stats,
-    ),
-    Procedure(
-        name="show_metadata_column_stats_overlap",
-        what="How much the ranges of columns overlap among the files of a partition: what skipping files can gain.",
-        parameters=_COLUMNS,
-        columns=columns(
-            "Partition path string, Field name string, Average overlap double, Maximum file overlap int, "
-            "Total file number int, 50% overlap int, 75% overlap int, 95% overlap int, 99% overlap int, "
-            "Total value number int"
-        ),
-        run=_show_overlap,
-    ),
-    Procedure(
-        name="validate_metadata_table_files",
-        what="The files in which the metadata table differs from the store; all files with verbose => true.",
-        parameters=(TABLE, flag("verbose", False)),
-        columns=columns(
-            "partition string, file_name string, is_present_in_fs boolean, is_present_in_metadata boolean, "
-            "fs_size bigint, metadata_size bigint"
-        ),
-        run=_validate_files,
-    ),
-    Procedure(
-        name="create_metadata_table",
-        what="Builds the metadata table of a table that has none.",
-        parameters=(TABLE,),
-        columns=columns("result string"),
-        run=_create,
-    ),
-    Procedure(
-        name="init_metadata_table",
-        what="Builds the metadata table, also where there is one; with read_only => true it only opens it.",
-        parameters=(TABLE, flag("read_only", False)),
-        columns=columns("result string"),
-        run=_init,
-    ),
-    Procedure(
-        name="delete_metadata_table",
-        what="Drops the metadata table: reads and writes list the store then.",
-        parameters=(TABLE,),
-        columns=columns("result string"),
-        run=_delete,
-    ),
-)
 
 
 def overlap_of(ranges: Sequence[tuple[Any, Any]]) -> Overlap:
@@ -299,3 +270,16 @@ def bound_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+PROCEDURES = (
+    show_metadata_table_files,
+    show_metadata_table_partitions,
+    show_metadata_table_stats,
+    show_metadata_table_column_stats,
+    show_metadata_column_stats_overlap,
+    validate_metadata_table_files,
+    create_metadata_table,
+    init_metadata_table,
+    delete_metadata_table,
+)

@@ -11,29 +11,27 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.services import ServiceKind
 from pyhudi.errors import ConfigError, InvalidRequestError, NotFoundError
 from pyhudi.format.keys.partition_paths import partition_values
-from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.services.compaction.schedule import check_merge_on_read
-from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.call_options import options_of
+from pyhudi.sql.procedures.call_context import CallContext, Given, options_of
 from pyhudi.sql.procedures.declared import (
     TABLE_OR_PATH,
     Parameter,
-    Procedure,
     Rows,
     SqlType,
-    columns,
     flag,
     needed,
     number,
+    procedure,
     text,
 )
 from pyhudi.sql.procedures.looks import requested
-from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
+from pyhudi.table.pending_clusterings import load_clustering_plan, pending_clusterings
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_compaction_plan
 
-_PLANS = columns("timestamp string, operation_size int, state string")
-_CLUSTERINGS = columns("timestamp string, input_group_size int, state string, involved_partitions string")
+_PLANS = "timestamp string, operation_size int, state string"
+_CLUSTERINGS = "timestamp string, input_group_size int, state string, involved_partitions string"
 _EXECUTES = ("execute", "scheduleandexecute")
 _OPERATIONS = ("schedule", *_EXECUTES)
 _SELECTED = {
@@ -55,22 +53,11 @@ class _Kind:
 
 
 def _pending_compactions(table: TableState) -> list[Instant]:
-    return [one for one in table.timeline.pending_compactions if one.action is Action.COMPACTION]
-
-
-def _pending_clusterings(table: TableState) -> list[Instant]:
-    replacing = (Action.CLUSTERING, Action.REPLACE_COMMIT)
-    found = [one for one in table.timeline.instants if one.action in replacing]
-    pending = (one for one in found if one.state is not InstantState.COMPLETED)
-    return [
-        one
-        for one in pending
-        if one.action is Action.CLUSTERING or is_clustering_plan(table.storage, table.version, one)
-    ]
+    return [compaction for compaction in table.timeline.pending_compactions if compaction.action is Action.COMPACTION]
 
 
 _COMPACTION = _Kind("compaction", _pending_compactions)
-_CLUSTERING = _Kind("clustering", _pending_clusterings)
+_CLUSTERING = _Kind("clustering", lambda table: [*pending_clusterings(table.storage, table.timeline)])
 
 
 def _plan_and_execute(
@@ -107,7 +94,17 @@ def _operation(word: str) -> str:
     return operation
 
 
-def _run_compaction(context: CallContext, given: Given) -> Rows:
+@procedure(
+    needed("op"),
+    *TABLE_OR_PATH,
+    Parameter("timestamp", SqlType.LONG),
+    text("options"),
+    text("instants"),
+    number("limit"),
+    answer=_PLANS,
+)
+def run_compaction(context: CallContext, given: Given) -> Rows:
+    """Plans a compaction of a merge-on-read table (op => 'schedule'), executes plans ('execute'), or both ('run')."""
     operation = _operation(given.text("op"))
     instant = given.number_or_none("timestamp")
     options = options_of(given)
@@ -120,7 +117,9 @@ def _run_compaction(context: CallContext, given: Given) -> Rows:
     return _compaction_rows(table.refresh().handle.state, done)
 
 
-def _show_compaction(context: CallContext, given: Given) -> Rows:
+@procedure(*TABLE_OR_PATH, number("limit", 20), answer=_PLANS, limits_rows=True)
+def show_compaction(context: CallContext, given: Given) -> Rows:
+    """The compactions of the active timeline, newest first."""
     table = context.table(given).handle.state
     check_merge_on_read(table)
     return _compaction_rows(table, None)
@@ -140,7 +139,22 @@ def _compaction_rows(table: TableState, times: Iterable[str] | None) -> Rows:
         yield (instant.requested_time, len(plan.operations), instant.state.name)
 
 
-def _run_clustering(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    text("predicate"),
+    text("order"),
+    flag("show_involved_partition", False),
+    text("op"),
+    text("order_strategy"),
+    text("options"),
+    text("instants"),
+    text("selected_partitions"),
+    text("partition_regex_pattern"),
+    number("limit"),
+    answer=_CLUSTERINGS,
+)
+def run_clustering(context: CallContext, given: Given) -> Rows:
+    """Plans a clustering (op => 'schedule'), executes plans ('execute'), or both, which is the default."""
     instants = given.words("instants")
     operation = _operation(given.text("op") or ("execute" if instants else "scheduleandexecute"))
     options = options_of(given)
@@ -158,7 +172,11 @@ def _run_clustering(context: CallContext, given: Given) -> Rows:
     return _clustering_rows(state, done, names_partitions=given.flag("show_involved_partition"))
 
 
-def _show_clustering(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH, number("limit", 20), flag("show_involved_partition", False), answer=_CLUSTERINGS, limits_rows=True
+)
+def show_clustering(context: CallContext, given: Given) -> Rows:
+    """The clusterings of the active timeline, newest first."""
     table = context.table(given).handle.state
     return _clustering_rows(table, None, names_partitions=given.flag("show_involved_partition"))
 
@@ -177,7 +195,15 @@ def _clustering_rows(table: TableState, times: Iterable[str] | None, *, names_pa
         yield (instant.requested_time, len(plan.groups), instant.state.name, partitions)
 
 
-def _run_rollback(context: CallContext, given: Given) -> Rows:
+@procedure(
+    text("table"),
+    text("path"),
+    needed("pending_instant"),
+    flag("delete_request_instant_file", False),
+    answer="instant string, time_cost string",
+)
+def run_rollback_inflight_tableservice(context: CallContext, given: Given) -> Rows:
+    """Gives up a pending compaction or clustering, and removes what was written for it."""
     instant = given.text("pending_instant")
     table = context.table(given)
     state = table.handle.state
@@ -194,72 +220,6 @@ def _run_rollback(context: CallContext, given: Given) -> Rows:
     begun = clock.now_ms()
     table.recovery.rollback(instant)
     yield (instant, f"{clock.now_ms() - begun} ms")
-
-
-PROCEDURES = (
-    Procedure(
-        name="run_compaction",
-        what="Plans a compaction of a merge-on-read table (op => 'schedule'), executes plans ('execute'), or both "
-        "('run').",
-        parameters=(
-            needed("op"),
-            *TABLE_OR_PATH,
-            Parameter("timestamp", SqlType.LONG),
-            text("options"),
-            text("instants"),
-            number("limit"),
-        ),
-        columns=_PLANS,
-        run=_run_compaction,
-    ),
-    Procedure(
-        name="show_compaction",
-        what="The compactions of the active timeline, newest first.",
-        parameters=(*TABLE_OR_PATH, number("limit", 20)),
-        columns=_PLANS,
-        run=_show_compaction,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="run_clustering",
-        what="Plans a clustering (op => 'schedule'), executes plans ('execute'), or both, which is the default.",
-        parameters=(
-            *TABLE_OR_PATH,
-            text("predicate"),
-            text("order"),
-            flag("show_involved_partition", False),
-            text("op"),
-            text("order_strategy"),
-            text("options"),
-            text("instants"),
-            text("selected_partitions"),
-            text("partition_regex_pattern"),
-            number("limit"),
-        ),
-        columns=_CLUSTERINGS,
-        run=_run_clustering,
-    ),
-    Procedure(
-        name="show_clustering",
-        what="The clusterings of the active timeline, newest first.",
-        parameters=(*TABLE_OR_PATH, number("limit", 20), flag("show_involved_partition", False)),
-        columns=_CLUSTERINGS,
-        run=_show_clustering,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="run_rollback_inflight_tableservice",
-        what="Gives up a pending compaction or clustering, and removes what was written for it.",
-        parameters=(
-            text("table"),
-            text("path"),
-            needed("pending_instant"),
-            flag("delete_request_instant_file", False),
-        ),
-        columns=columns("instant string, time_cost string"),
-        run=_run_rollback,
-    ),
-)
 
 
 def partitions_where(context: CallContext, table: HudiTable, condition: str) -> list[str]:
@@ -294,3 +254,12 @@ def partitions_where(context: CallContext, table: HudiTable, condition: str) -> 
             f"the predicate must be a condition on the partition columns ({', '.join(fields)}): {error}",
             predicate=condition,
         ) from error
+
+
+PROCEDURES = (
+    run_compaction,
+    show_compaction,
+    run_clustering,
+    show_clustering,
+    run_rollback_inflight_tableservice,
+)

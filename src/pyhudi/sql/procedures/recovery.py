@@ -11,30 +11,42 @@ from pyhudi.sql.procedures.declared import (
     TABLE,
     TABLE_OR_PATH,
     Parameter,
-    Procedure,
     Rows,
-    columns,
     needed,
     number,
+    procedure,
     text,
 )
 from pyhudi.sql.procedures.looks import as_list, body_of, completed
 
 
-def _create_savepoint(context: CallContext, given: Given) -> Rows:
+@procedure(
+    Parameter("table"),
+    text("commit_time", ""),
+    text("user", ""),
+    text("comments", ""),
+    text("path"),
+    answer="create_savepoint_result boolean",
+)
+def create_savepoint(context: CallContext, given: Given) -> Rows:
+    """Keeps the state after a write, so that no clean deletes its files; after the newest, if none is given."""
     context.table(given).savepoints.create(
         given.text_or_none("commit_time"), comment=given.text("comments"), user=given.text("user")
     )
     return [(True,)]
 
 
-def _delete_savepoint(context: CallContext, given: Given) -> Rows:
+@procedure(Parameter("table"), text("instant_time", ""), text("path"), answer="delete_savepoint_result boolean")
+def delete_savepoint(context: CallContext, given: Given) -> Rows:
+    """Gives a savepoint up; the newest, if none is given."""
     table = context.table(given)
     table.savepoints.delete(_chosen(table, given))
     return [(True,)]
 
 
-def _rollback_to_savepoint(context: CallContext, given: Given) -> Rows:
+@procedure(Parameter("table"), text("instant_time", ""), text("path"), answer="rollback_savepoint_result boolean")
+def rollback_to_savepoint(context: CallContext, given: Given) -> Rows:
+    """Takes the table back to the state of a savepoint; of the newest, if none is given."""
     table = context.table(given)
     table.recovery.restore(_chosen(table, given))
     return [(True,)]
@@ -55,16 +67,28 @@ def _chosen(table: HudiTable, given: Given) -> str:
     return asked
 
 
-def _show_savepoints(context: CallContext, given: Given) -> Rows:
+@procedure(*TABLE_OR_PATH, answer="savepoint_time string")
+def show_savepoints(context: CallContext, given: Given) -> Rows:
+    """The savepoints, newest first."""
     return [(one,) for one in reversed(context.table(given).savepoints.list()["instant"].to_pylist())]
 
 
-def _rollback_to_instant(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, needed("instant_time"), answer="rollback_result boolean")
+def rollback_to_instant(context: CallContext, given: Given) -> Rows:
+    """Undoes one write: the newest completed one, or a pending one."""
     context.table(given).recovery.rollback(given.text("instant_time"))
     return [(True,)]
 
 
-def _show_rollbacks(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 10),
+    answer="instant string, rollback_instant string, total_files_deleted int, time_taken_in_millis bigint, "
+    "total_partitions int",
+    limits_rows=True,
+)
+def show_rollbacks(context: CallContext, given: Given) -> Rows:
+    """The completed rollbacks of the active timeline, newest first."""
     table = context.table(given).handle.state
     for instant in completed(table, Action.ROLLBACK):
         data, path = body_of(table, instant)
@@ -78,9 +102,17 @@ def _show_rollbacks(context: CallContext, given: Given) -> Rows:
         )
 
 
-def _show_rollback_detail(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    number("limit", 10),
+    needed("instant_time"),
+    answer="instant string, rollback_instant string, partition string, deleted_file string, succeeded boolean",
+    limits_rows=True,
+)
+def show_rollback_detail(context: CallContext, given: Given) -> Rows:
+    """The files that one rollback deleted."""
     table, wanted = context.table(given).handle.state, given.text("instant_time")
-    found = next((one for one in completed(table, Action.ROLLBACK) if one.requested_time == wanted), None)
+    found = next((instant for instant in completed(table, Action.ROLLBACK) if instant.requested_time == wanted), None)
     if found is None:
         raise InvalidRequestError("there is no completed rollback with this instant", instant_time=wanted)
     data, path = body_of(table, found)
@@ -92,60 +124,11 @@ def _show_rollback_detail(context: CallContext, given: Given) -> Rows:
 
 
 PROCEDURES = (
-    Procedure(
-        name="create_savepoint",
-        what="Keeps the state after a write, so that no clean deletes its files; after the newest, if none is given.",
-        parameters=(Parameter("table"), text("commit_time", ""), text("user", ""), text("comments", ""), text("path")),
-        columns=columns("create_savepoint_result boolean"),
-        run=_create_savepoint,
-    ),
-    Procedure(
-        name="delete_savepoint",
-        what="Gives a savepoint up; the newest, if none is given.",
-        parameters=(Parameter("table"), text("instant_time", ""), text("path")),
-        columns=columns("delete_savepoint_result boolean"),
-        run=_delete_savepoint,
-    ),
-    Procedure(
-        name="rollback_to_savepoint",
-        what="Takes the table back to the state of a savepoint; of the newest, if none is given.",
-        parameters=(Parameter("table"), text("instant_time", ""), text("path")),
-        columns=columns("rollback_savepoint_result boolean"),
-        run=_rollback_to_savepoint,
-    ),
-    Procedure(
-        name="show_savepoints",
-        what="The savepoints, newest first.",
-        parameters=TABLE_OR_PATH,
-        columns=columns("savepoint_time string"),
-        run=_show_savepoints,
-    ),
-    Procedure(
-        name="rollback_to_instant",
-        what="Undoes one write: the newest completed one, or a pending one.",
-        parameters=(TABLE, needed("instant_time")),
-        columns=columns("rollback_result boolean"),
-        run=_rollback_to_instant,
-    ),
-    Procedure(
-        name="show_rollbacks",
-        what="The completed rollbacks of the active timeline, newest first.",
-        parameters=(TABLE, number("limit", 10)),
-        columns=columns(
-            "instant string, rollback_instant string, total_files_deleted int, time_taken_in_millis bigint, "
-            "total_partitions int"
-        ),
-        run=_show_rollbacks,
-        limits_rows=True,
-    ),
-    Procedure(
-        name="show_rollback_detail",
-        what="The files that one rollback deleted.",
-        parameters=(TABLE, number("limit", 10), needed("instant_time")),
-        columns=columns(
-            "instant string, rollback_instant string, partition string, deleted_file string, succeeded boolean"
-        ),
-        run=_show_rollback_detail,
-        limits_rows=True,
-    ),
+    create_savepoint,
+    delete_savepoint,
+    rollback_to_savepoint,
+    show_savepoints,
+    rollback_to_instant,
+    show_rollbacks,
+    show_rollback_detail,
 )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.timeline.table_version import TABLE_VERSIONS
-from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.call_options import options_of, renamed
+from pyhudi.sql.procedures.call_context import CallContext, Given, options_of, renamed
 from pyhudi.sql.procedures.declared import (
     FILTER,
     TABLE,
     TABLE_OR_PATH,
-    Procedure,
     Rows,
-    columns,
     flag,
     needed,
     number,
+    procedure,
     text,
 )
 
@@ -31,7 +29,16 @@ _EXPIRY = {
 }
 
 
-def _archive_commits(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    number("min_commits", 20),
+    number("max_commits", 30),
+    number("retain_commits", 10),
+    flag("enable_metadata", True),
+    answer="result int",
+)
+def archive_commits(context: CallContext, given: Given) -> Rows:
+    """Moves the oldest completed instants from the active timeline to the archived one."""
     if not given.flag("enable_metadata"):
         raise UnsupportedFeatureError(
             "archiving with enable_metadata => false may leave the metadata table behind: leave the argument out"
@@ -41,18 +48,24 @@ def _archive_commits(context: CallContext, given: Given) -> Rows:
     return [(0,)]
 
 
-def _run_ttl(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, text("ttl_policy"), number("retain_days"), text("options"), answer="deleted_partitions string")
+def run_ttl(context: CallContext, given: Given) -> Rows:
+    """Drops the partitions that are older than a number of days."""
     options = {**renamed(given, _EXPIRY), **options_of(given)}
     done = context.table(given, options).services.expire_partitions(hudi_options=options)
     return [(partition,) for partition in (done.partitions if done is not None else ())]
 
 
-def _upgrade_table(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, needed("to_version"), answer="result boolean")
+def upgrade_table(context: CallContext, given: Given) -> Rows:
+    """Takes the table to a newer version: EIGHT or NINE."""
     context.table(given).alter.upgrade(to=_version(given))
     return [(True,)]
 
 
-def _downgrade_table(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, needed("to_version"), answer="result boolean")
+def downgrade_table(context: CallContext, given: Given) -> Rows:
+    """Takes the table to an older version: SIX or EIGHT."""
     context.table(given).alter.downgrade(to=_version(given))
     return [(True,)]
 
@@ -67,12 +80,16 @@ def _version(given: Given) -> int:
     return known[word]
 
 
-def _drop_partition(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, needed("partition"), answer="result string")
+def drop_partition(context: CallContext, given: Given) -> Rows:
+    """Deletes all rows of some partitions, named by their paths."""
     context.table(given).delete_partition(given.words("partition"))
     return [("Success",)]
 
 
-def _truncate_table(context: CallContext, given: Given) -> Rows:
+@procedure(TABLE, text("partitions"), answer="result string, time_cost bigint")
+def truncate_table(context: CallContext, given: Given) -> Rows:
+    """Deletes all rows, or those of some partitions. As of JVM Hudi, the answer has no rows."""
     table = context.table(given)
     if given.is_given("partitions"):
         table.delete_partition(given.words("partitions"))
@@ -81,65 +98,18 @@ def _truncate_table(context: CallContext, given: Given) -> Rows:
     return []
 
 
-def _show_table_properties(context: CallContext, given: Given) -> Rows:
+@procedure(*TABLE_OR_PATH, number("limit", 10), FILTER, answer="key string, value string", limits_rows=True)
+def show_table_properties(context: CallContext, given: Given) -> Rows:
+    """The properties of the table, by name."""
     return sorted(context.table(given).handle.state.config.values.items())
 
 
 PROCEDURES = (
-    Procedure(
-        name="archive_commits",
-        what="Moves the oldest completed instants from the active timeline to the archived one.",
-        parameters=(
-            *TABLE_OR_PATH,
-            number("min_commits", 20),
-            number("max_commits", 30),
-            number("retain_commits", 10),
-            flag("enable_metadata", True),
-        ),
-        columns=columns("result int"),
-        run=_archive_commits,
-    ),
-    Procedure(
-        name="run_ttl",
-        what="Drops the partitions that are older than a number of days.",
-        parameters=(TABLE, text("ttl_policy"), number("retain_days"), text("options")),
-        columns=columns("deleted_partitions string"),
-        run=_run_ttl,
-    ),
-    Procedure(
-        name="upgrade_table",
-        what="Takes the table to a newer version: EIGHT or NINE.",
-        parameters=(TABLE, needed("to_version")),
-        columns=columns("result boolean"),
-        run=_upgrade_table,
-    ),
-    Procedure(
-        name="downgrade_table",
-        what="Takes the table to an older version: SIX or EIGHT.",
-        parameters=(TABLE, needed("to_version")),
-        columns=columns("result boolean"),
-        run=_downgrade_table,
-    ),
-    Procedure(
-        name="drop_partition",
-        what="Deletes all rows of some partitions, named by their paths.",
-        parameters=(TABLE, needed("partition")),
-        columns=columns("result string"),
-        run=_drop_partition,
-    ),
-    Procedure(
-        name="truncate_table",
-        what="Deletes all rows, or those of some partitions. As of JVM Hudi, the answer has no rows.",
-        parameters=(TABLE, text("partitions")),
-        columns=columns("result string, time_cost bigint"),
-        run=_truncate_table,
-    ),
-    Procedure(
-        name="show_table_properties",
-        what="The properties of the table, by name.",
-        parameters=(*TABLE_OR_PATH, number("limit", 10), FILTER),
-        columns=columns("key string, value string"),
-        run=_show_table_properties,
-        limits_rows=True,
-    ),
+    archive_commits,
+    run_ttl,
+    upgrade_table,
+    downgrade_table,
+    drop_partition,
+    truncate_table,
+    show_table_properties,
 )

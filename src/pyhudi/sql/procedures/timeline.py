@@ -24,12 +24,11 @@ from pyhudi.sql.procedures.declared import (
     FILTER,
     TABLE,
     TABLE_OR_PATH,
-    Procedure,
     Rows,
-    columns,
     flag,
     needed,
     number,
+    procedure,
     text,
 )
 from pyhudi.sql.procedures.looks import StateTimes, body_of, completed, state_times
@@ -40,7 +39,19 @@ from pyhudi.table.state import TableState
 _EXPORTED = "clean,commit,deltacommit,rollback,savepoint,restore"
 
 
-def _show_timeline(context: CallContext, given: Given) -> Rows:
+@procedure(
+    *TABLE_OR_PATH,
+    number("limit", 20),
+    flag("showArchived", False),
+    FILTER,
+    text("startTime", ""),
+    text("endTime", ""),
+    answer="instant_time string, action string, state string, requested_time string, inflight_time string, "
+    "completed_time string, timeline_type string, rollback_info string",
+    limits_rows=lambda given: not (given.text("startTime") and given.text("endTime")),
+)
+def show_timeline(context: CallContext, given: Given) -> Rows:
+    """The instants of the timeline, newest first, and when they were requested, began and ended."""
     table = context.table(given).handle.state
     first, last = given.text("startTime").strip(), given.text("endTime").strip()
     times, undone = state_times(table), _rolled_back(table)
@@ -49,7 +60,7 @@ def _show_timeline(context: CallContext, given: Given) -> Rows:
     known = {(one.requested_time, one.action) for one, _ in active}
     both = [*active, *((one, kind) for one, kind in archived if (one.requested_time, one.action) not in known)]
     rows = sorted(both, key=lambda one: (one[0].requested_time, one[0].state), reverse=True)
-    within = [one for one in rows if one[0].requested_time >= first and (not last or one[0].requested_time <= last)]
+    within = [row for row in rows if row[0].requested_time >= first and (not last or row[0].requested_time <= last)]
     for instant, kind in within:
         yield (
             instant.requested_time,
@@ -91,7 +102,16 @@ def _about_rollback(instant: Instant, undone: Mapping[str, list[str]]) -> str | 
     return ", ".join(undone[instant.requested_time]) if instant.requested_time in undone else None
 
 
-def _export_instants(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    needed("local_folder"),
+    number("limit", -1),
+    text("actions", _EXPORTED),
+    flag("desc", False),
+    answer="export_detail string",
+)
+def export_instants(context: CallContext, given: Given) -> Rows:
+    """Copies the metadata of completed instants to a folder, as JSON; a plain path is one of the driver."""
     table = context.table(given).handle.state
     folder = given.text("local_folder")
     target = context.storage(folder)
@@ -133,35 +153,6 @@ def _json_value(value: Any) -> Any:
 
 
 PROCEDURES = (
-    Procedure(
-        name="show_timeline",
-        what="The instants of the timeline, newest first, and when they were requested, began and ended.",
-        parameters=(
-            *TABLE_OR_PATH,
-            number("limit", 20),
-            flag("showArchived", False),
-            FILTER,
-            text("startTime", ""),
-            text("endTime", ""),
-        ),
-        columns=columns(
-            "instant_time string, action string, state string, requested_time string, inflight_time string, "
-            "completed_time string, timeline_type string, rollback_info string"
-        ),
-        run=_show_timeline,
-        limits_rows=lambda given: not (given.text("startTime") and given.text("endTime")),
-    ),
-    Procedure(
-        name="export_instants",
-        what="Copies the metadata of completed instants to a folder, as JSON; a plain path is one of the driver.",
-        parameters=(
-            TABLE,
-            needed("local_folder"),
-            number("limit", -1),
-            text("actions", _EXPORTED),
-            flag("desc", False),
-        ),
-        columns=columns("export_detail string"),
-        run=_export_instants,
-    ),
+    show_timeline,
+    export_instants,
 )

@@ -16,7 +16,7 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, TableNotFoundError, UnsupportedFeatureError
 from pyhudi.spark.options import with_session_store
 from pyhudi.sql.catalog.names import Names, NotHudi
-from pyhudi.sql.catalog.session_options import session_options
+from pyhudi.sql.catalog.table_properties import session_options
 from pyhudi.sql.procedures.binding import Argument, WrongArgumentError, bind, nearest
 from pyhudi.sql.procedures.call_context import CallContext, Given
 from pyhudi.sql.procedures.declared import Procedure
@@ -50,7 +50,7 @@ class Call:
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Run the procedure, and give its rows."""
-        values = values_of([one.value for one in self.arguments], lambda parts: evaluated(spark, parts))
+        values = values_of([argument.value for argument in self.arguments], lambda parts: evaluated(spark, parts))
         given = self.bound(values)
         answer = run_call(self.procedure, given, context_of(spark))
         return shown(spark, answer, filter_of(given), self.procedure.row_limit(given))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pyhudi.sql.statements.new_values import Assignment
-from pyhudi.sql.text.qualified import FullNames, with_aliases
+from pyhudi.sql.text.quoting import FullNames, with_aliases
 from pyhudi.sql.text.tokens import Cursor, Slice
 
 _BEGINS_QUERY = ("SELECT", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -11,9 +12,11 @@ from pyspark.sql.types import StructType
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.writes import write_rows
-from pyhudi.errors import SchemaMismatchError
+from pyhudi.errors import ConfigError, SchemaMismatchError
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.spark.fitted_values import fitting
+from pyhudi.spark.settings import setting
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.columns import own_name, with_last
 from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
@@ -21,13 +24,29 @@ from pyhudi.sql.catalog.partitions import Spec, pattern_of_spec
 from pyhudi.sql.reads import tables_read_now
 from pyhudi.sql.statements.assignment import assigned, by_name_or_place, by_place, check_count, numbered
 from pyhudi.sql.statements.new_values import with_nulls
-from pyhudi.sql.statements.overwrites import insertion_into, insertion_overwrite
 from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.statements.target import target_table
 from pyhudi.sql.text.clauses import column_names, partition_spec
 from pyhudi.sql.text.tokens import Cursor, Slice
 
 _QUERY = ("SELECT", "VALUES", "FROM", "WITH", "TABLE", "MAP", "REDUCE", "(")
+_INSERT_INTO: Final = "hoodie.spark.sql.insert.into.operation"
+_OPERATION: Final = "hoodie.datasource.write.operation"
+_MODE: Final = "hoodie.datasource.overwrite.mode"
+_SPARK_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+_INTO = {member.value: member for member in (WriteOperation.INSERT, WriteOperation.UPSERT, WriteOperation.BULK_INSERT)}
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """The operation of an insert, and the options that go with it.
+
+    `of_clause`: whether it replaces the partitions of the PARTITION clause, besides those of its rows.
+    """
+
+    operation: WriteOperation
+    options: Mapping[str, str]
+    of_clause: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,3 +197,39 @@ def _lists_columns(cursor: Cursor) -> bool:
         return False
     following = cursor.tokens[cursor.position + 1 : cursor.position + 2]
     return bool(following) and not any(following[0].is_word(word) for word in _QUERY)
+
+
+def insertion_into(options: Mapping[str, str]) -> Insertion:
+    """What `INSERT INTO` does: `insert`, unless an option of the session or the table says otherwise.
+
+    Raises:
+        ConfigError: the option names another operation.
+    """
+    named = options.get(_INSERT_INTO) or options.get(_OPERATION) or WriteOperation.INSERT.value
+    operation = _INTO.get(named.strip().lower())
+    if operation is None:
+        raise ConfigError(f"INSERT INTO is one of {', '.join(_INTO)}", operation=named)
+    return Insertion(operation, {})
+
+
+def insertion_overwrite(
+    spark: SparkSession, options: Mapping[str, str], partitions: int, named: int, static: int
+) -> Insertion:
+    """What `INSERT OVERWRITE` replaces, for a table with so many partition columns.
+
+    `named`: how many of them the PARTITION clause has; `static`: how many of those have a value. Mode dynamic replaces
+    the partitions of the rows; mode static those of the clause, and all without one. A clause with values for all
+    partition columns means that partition in both modes, even if there are no rows.
+    """
+    if not partitions:
+        return Insertion(WriteOperation.INSERT_OVERWRITE_TABLE, {_MODE: "STATIC"})
+    mode = options.get(_MODE) or setting(spark, _SPARK_MODE) or "STATIC"
+    if mode.strip().upper() not in ("STATIC", "DYNAMIC"):
+        raise ConfigError("the overwrite mode is static or dynamic", mode=mode)
+    is_dynamic = mode.strip().upper() == "DYNAMIC"
+    if static == partitions or (static and not is_dynamic):
+        return Insertion(WriteOperation.INSERT_OVERWRITE, {_MODE: "DYNAMIC"}, of_clause=True)
+    if is_dynamic:
+        return Insertion(WriteOperation.INSERT_OVERWRITE, {_MODE: "DYNAMIC"})
+    whole = WriteOperation.INSERT_OVERWRITE if named else WriteOperation.INSERT_OVERWRITE_TABLE
+    return Insertion(whole, {_MODE: "STATIC"})

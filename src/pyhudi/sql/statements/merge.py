@@ -23,7 +23,7 @@ from pyhudi.sql.statements.queries import Queries, queries_in
 from pyhudi.sql.statements.target import target_table
 from pyhudi.sql.statements.update import alias_of
 from pyhudi.sql.text.expressions import expression
-from pyhudi.sql.text.qualified import FullNames
+from pyhudi.sql.text.quoting import FullNames
 from pyhudi.sql.text.tokens import Cursor, Slice
 from pyhudi.write.row_changes.plan import Delete, Insert, MergePlan, Update
 

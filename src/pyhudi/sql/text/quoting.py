@@ -1,16 +1,19 @@
-"""The quoting of names and values that pyhudi puts into texts of SQL."""
+"""The quoting of names and values that pyhudi puts into texts of SQL, and of columns under their table's full name."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.sql.text.tokens import Slice, Token, tokens_of
 
 _CONTROL = {0: "\\0", 10: "\\n", 13: "\\r", 9: "\\t", 26: "\\Z", 8: "\\b"}
+FullNames = Mapping[tuple[str, ...], str]
+"""Names of several parts in lower case, each with the alias of the rows."""
 
 
 def quoted_name(*parts: str) -> str:
@@ -66,3 +69,32 @@ _LITERALS: dict[type, Callable[[Any], str]] = {
     dt.datetime: _timestamp,
     dt.date: lambda value: f"DATE {quoted_text(value.isoformat())}",
 }
+
+
+def qualifiers(tokens: Sequence[Token], called: FullNames) -> Iterator[tuple[int, int, str]]:
+    """The places of full names that a dot and a column follow: start, end, and what stands for the name there."""
+    done = 0
+    for at, token in enumerate(tokens):
+        if token.start < done or (at and tokens[at - 1].is_word(".")):
+            continue
+        for parts in sorted(called, key=len, reverse=True):
+            these = tokens[at : at + 2 * len(parts)]
+            if (
+                len(these) == 2 * len(parts)
+                and all(sign.is_word(".") for sign in these[1::2])
+                and tuple("" if name.is_text else name.value.lower() for name in these[::2]) == parts
+            ):
+                done = these[-2].end
+                yield token.start, done, quoted_name(called[parts])
+                break
+
+
+def with_aliases(called: FullNames, part: Slice) -> Slice:
+    """An expression with the aliases of tables in the place of their full names."""
+    if not called or part.text.count(".") < 2:
+        return part
+    pieces, done = list[str](), 0
+    for start, end, alias in qualifiers(tokens_of(part.text), called):
+        pieces += [part.text[done:start], alias]
+        done = end
+    return Slice("".join([*pieces, part.text[done:]]), part.start)

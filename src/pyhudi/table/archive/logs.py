@@ -48,9 +48,9 @@ class ArchivedLog:
     def writes(self, storage: Storage) -> dict[LoggedWrite, CommitMetadata]:
         """The writes with their metadata. Cost: one read. Raises `CorruptDataError` naming a damaged file."""
         return {
-            (one.instant_time, one.action): one.metadata
-            for one in self.detailed(storage)
-            if one.action in _WRITES and one.metadata is not None
+            (instant.instant_time, instant.action): instant.metadata
+            for instant in self.detailed(storage)
+            if instant.action in _WRITES and instant.metadata is not None
         }
 
 

@@ -1,18 +1,20 @@
 """The completed writes of the archived timeline, which decide whether files older than the active timeline count.
 
-Parsed files of the archive are cached in the process, per store.
+`block_filter` selects the log blocks that count by the active timeline and the archive. Parsed files of the archive
+are cached in the process, per store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.timeline.instant import Action
 from pyhudi.format.timeline.lsm_history import HistoryFile
 from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.storage.bounded import at_once
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import history_files, times_in
@@ -124,3 +126,21 @@ def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
     }
     damage = next((log.damage for log in logs if log.damage is not None), None)
     return ArchivedWrites(times, min(times, default=None), damage=damage)
+
+
+def block_filter(timeline: Timeline, completed: frozenset[str]) -> BlockFilter:
+    """The filter for a timeline: the writes `completed` count, and those that were archived.
+
+    Where the names of logs show their writes, the file-system view has selected the logs already.
+    """
+    if timeline.version.has_completion_times:
+        return BlockFilter()
+    return BlockFilter(committed=completed, archived_before=timeline.first_time or "", known=completed)
+
+
+def with_archive(blocks: BlockFilter, archived: ArchivedWrites) -> BlockFilter:
+    """The filter by which blocks from before the active timeline count only if the archive has their writes."""
+    if blocks.committed is None:
+        return blocks
+    committed = blocks.committed.union(archived.completed)
+    return replace(blocks, committed=committed, archived_before=archived.known_from or "")

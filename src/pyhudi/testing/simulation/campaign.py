@@ -79,14 +79,16 @@ class Report:
 
 def tasks(seed: int, *, wanted: str = "") -> Iterator[Task]:
     """The endless sequence of a campaign's explorations. `wanted` selects the scenarios whose names contain it."""
-    thin = [one for one in matrix() if wanted in str(one)]
-    whole = [one for one in matrix(whole=True) if wanted in str(one)]
+    thin = [scenario for scenario in matrix() if wanted in str(scenario)]
+    whole = [scenario for scenario in matrix(whole=True) if wanted in str(scenario)]
     for name, budget in ROUNDS:
-        yield from (Task(name, one, budget, None) for one in thin)
-    yield from (Task("crashes in recovery", one, TWO_CRASHES, None) for one in thin if "late" in one.roles)
+        yield from (Task(name, scenario, budget, None) for scenario in thin)
+    yield from (
+        Task("crashes in recovery", scenario, TWO_CRASHES, None) for scenario in thin if "late" in scenario.roles
+    )
     for number in count(seed):
-        yield from (Task("random", one, AT_RANDOM, number) for one in thin)
-        yield from (Task("random, whole writes", one, WHOLE_AT_RANDOM, number) for one in whole)
+        yield from (Task("random", scenario, AT_RANDOM, number) for scenario in thin)
+        yield from (Task("random, whole writes", scenario, WHOLE_AT_RANDOM, number) for scenario in whole)
         if not thin and not whole:
             return
 

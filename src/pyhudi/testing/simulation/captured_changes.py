@@ -86,11 +86,12 @@ def check_replays(
     history: History, committed: AbstractSet[str], expected: Callable[[Collection[str]], Mapping[str, str]]
 ) -> Iterator[str]:
     """K20: whoever follows the captured changes has the rows of the writes that they have seen, at any time."""
-    for one in history.told:
-        if not one.is_followed or one.rows is None or not one.seen <= committed:
+    for answer in history.told:
+        if not answer.is_followed or answer.rows is None or not answer.seen <= committed:
             continue
-        if dict(one.rows) != (wanted := expected(one.seen)):
-            yield f"K20: {one.actor} has made {one.rows} of the changes, and the table was {sorted(wanted.items())}"
+        if dict(answer.rows) != (wanted := expected(answer.seen)):
+            made = f"K20: {answer.actor} has made {answer.rows} of the changes"
+            yield f"{made}, and the table was {sorted(wanted.items())}"
 
 
 def check_columns(table: TableState, history: History) -> Iterator[str]:
@@ -109,12 +110,12 @@ def check_columns(table: TableState, history: History) -> Iterator[str]:
             yield f"K21: {one.actor} was refused, and the columns are {names}"
     if len({FORMER, RENAMED}.intersection(names)) != 1:
         yield f"K21: of a column that is renamed the table has {names}"
-    renames = [one for one in history.told if one.actor.startswith("rename-")]
+    renames = [answer for answer in history.told if answer.actor.startswith("rename-")]
     asked = sum(name.startswith("rename-") for name in history.requests)
     is_known = len(renames) == asked == 1 and renames[0].verdict is not Verdict.UNKNOWN
     if is_known and renames[0].instant not in history.undone and _is_done(renames[0]) is not (RENAMED in names):
         yield f"K21: the only rename was {renames[0].verdict.name}, and the columns are {names}"
-    widened = sum(one.actor.startswith("widen-") and _is_done(one) for one in history.told)
+    widened = sum(answer.actor.startswith("widen-") and _is_done(answer) for answer in history.told)
     if widened > _TYPES.index(schema.arrow.field("number").type):
         yield f"K21: {widened} changes of its type were acknowledged, and number is {schema.arrow.field('number').type}"
 

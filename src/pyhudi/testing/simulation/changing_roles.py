@@ -31,7 +31,7 @@ def _capture(stage: Stage) -> None:
         began = stage.run.steps
         table = load_table(stage.seat.storage)
         wrong = replay(table, rows, after=position)
-        position = max((position_of(one) for one in table.timeline.completed_writes), default=position)
+        position = max((position_of(instant) for instant in table.timeline.completed_writes), default=position)
         stage.tell(
             Told(
                 actor=stage.seat.name,
@@ -81,13 +81,13 @@ COMPUTING = ("extend", "discard", "merge", "claim")
 ALTERING = ("add", "rename", "widen")
 
 CAPTURED: tuple[tuple[str, ...], ...] = (
-    *((one, "capture") for one in ("update", "both", "extend", "merge", "discard", "drop", "overwrite")),
+    *((role, "capture") for role in ("update", "both", "extend", "merge", "discard", "drop", "overwrite")),
     ("claim", "claim", "capture"),
-    *((one, other, "capture") for one in ("update", "merge") for other in ("cluster", "late", "clean", "expire")),
+    *((role, other, "capture") for role in ("update", "merge") for other in ("cluster", "late", "clean", "expire")),
     ("new", "update-2", "capture"),
     ("update", "update-b", "capture"),
     ("abandoned", "attempt", "capture"),
-    *((one, other) for one in ("update", "merge", "overwrite", "cluster", "late") for other in ALTERING),
+    *((role, other) for role in ("update", "merge", "overwrite", "cluster", "late") for other in ALTERING),
     *combinations_with_replacement(ALTERING, 2),
     ("extend", "rename", "capture"),
     ("update", "add", "capture"),
@@ -95,7 +95,7 @@ CAPTURED: tuple[tuple[str, ...], ...] = (
     ("update", "rename", "late"),
 )
 CAPTURED_IN_LOGS: tuple[tuple[str, ...], ...] = (
-    *(("compact", one) for one in ALTERING),
+    *(("compact", role) for role in ALTERING),
     ("update", "compact", "capture"),
     ("update", "compact", "rename"),
     ("merge", "compact", "capture"),

@@ -309,7 +309,7 @@ def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: se
     violation = run.violation or _wrong_end(scenario, run, history) or _neglected(run, watcher)
     is_cut = run.is_stopped and violation is None
     if violation is None and not is_cut:
-        end = hash((world.digest, tuple(told_key(one) for one in history.told)))
+        end = hash((world.digest, tuple(told_key(answer) for answer in history.told)))
         if checked is None or end not in checked:
             violation = _check(scenario, run, history, _excused(scenario, run, watcher))
             if checked is not None:
@@ -332,9 +332,9 @@ def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
     if run.error is not None:
         return f"K13: an actor ended by {run.error!r}"
     allowed = scenario.allowed_errors(run.powers)
-    for one in history.told:
-        if one.error is not None and not isinstance(one.error, allowed):
-            return f"K13: {one.actor} got {type(one.error).__name__}: {one.error}"
+    for answer in history.told:
+        if answer.error is not None and not isinstance(answer.error, allowed):
+            return f"K13: {answer.actor} got {type(answer.error).__name__}: {answer.error}"
     return (
         None
         if {*PLANNED, *ALTERING, "undo", "restore", "versions"} & {*scenario.roles}

@@ -14,13 +14,13 @@ from itertools import pairwise
 
 from pyhudi.errors import CorruptDataError, HistoryNotSettledError, HudiError, WriteConflictError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.metadata.archive_merge import MERGE_PLAN_FILE
 from pyhudi.format.metadata.clean import CleanPlan, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.restore import decode_restore_plan, decode_restored_instants
 from pyhudi.format.metadata.rollback import decode_rollback_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.archived_log import is_archive_file
+from pyhudi.format.timeline.archived_log_writing import MERGE_PLAN_FILE
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
 from pyhudi.format.timeline.lsm_history import VERSION_FILE
 from pyhudi.format.timeline.table_version import TableVersion
@@ -36,10 +36,9 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.testing.simulation.bucket_tables import is_of_undone_resize, resize_of
 from pyhudi.testing.simulation.captured_changes import check_captured, check_columns, check_replays
+from pyhudi.testing.simulation.file_invariants import check_blocks, check_metadata_table
 from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER, Request
-from pyhudi.testing.simulation.listed_files import check_metadata_table
-from pyhudi.testing.simulation.log_blocks import check_blocks
 from pyhudi.testing.simulation.scheduler import Actor, Run
 from pyhudi.testing.simulation.world import Stored
 from pyhudi.transaction.heartbeat import heartbeat_path
@@ -265,20 +264,20 @@ class Facts:
     @property
     def writes(self) -> list[Instant]:
         """The completed writes in the order in which they became visible, the archived ones first."""
-        found = {one.requested_time: one for one in (*self.archived, *self.table.timeline.completed_writes)}
-        return sorted(found.values(), key=lambda one: (position_of(one), one.requested_time))
+        found = {instant.requested_time: instant for instant in (*self.archived, *self.table.timeline.completed_writes)}
+        return sorted(found.values(), key=lambda instant: (position_of(instant), instant.requested_time))
 
     def writer(self, instant_time: str) -> str:
         """The actor whose write it is; an empty text for a compaction."""
         metadata = self.metadata[instant_time]
         otherwise = EXPIRY if metadata.operation is WriteOperation.DELETE_PARTITION else ""
         if metadata.operation is WriteOperation.ALTER_SCHEMA:
-            return next((one.actor for one in self.history.told if one.instant == instant_time), "")
+            return next((answer.actor for answer in self.history.told if answer.instant == instant_time), "")
         return metadata.extra.get(WRITER, otherwise)
 
     def before(self, seen: Collection[str]) -> frozenset[str]:
         """What a reader knew whose timeline had these completed writes: they, and those archived before them."""
-        older = (one.requested_time for one in self.archived if one.requested_time < min(seen, default="9"))
+        older = (instant.requested_time for instant in self.archived if instant.requested_time < min(seen, default="9"))
         return frozenset(seen).union(older)
 
     def expected(self, instants: Iterable[str]) -> dict[str, str]:
@@ -374,33 +373,33 @@ def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
 
 def check_readers(facts: Facts) -> Iterator[str]:
     """K2, K3: each reader saw the completed writes of one moment, all that were acknowledged before among them."""
-    for one in facts.history.told:
-        if (one.rows is None and not one.is_whole) or one.is_followed:
+    for answer in facts.history.told:
+        if (answer.rows is None and not answer.is_whole) or answer.is_followed:
             continue
-        seen = one.seen if one.is_whole else facts.before(one.seen)
+        seen = answer.seen if answer.is_whole else facts.before(answer.seen)
         wanted = facts.expected(seen)
-        if one.rows is not None and seen <= facts.metadata.keys() and dict(one.rows) != wanted:
-            yield f"K2: {one.actor} saw {one.rows}, and the table was {sorted(wanted.items())}"
+        if answer.rows is not None and seen <= facts.metadata.keys() and dict(answer.rows) != wanted:
+            yield f"K2: {answer.actor} saw {answer.rows}, and the table was {sorted(wanted.items())}"
         for before in facts.history.told:
-            is_earlier = before.verdict is Verdict.DONE and before.instant is not None and before.ended < one.began
+            is_earlier = before.verdict is Verdict.DONE and before.instant is not None and before.ended < answer.began
             if is_earlier and before.instant not in seen | facts.history.undone:
-                yield f"K3: {one.actor} began after {before.actor} was done, and did not see its write"
+                yield f"K3: {answer.actor} began after {before.actor} was done, and did not see its write"
 
 
 def check_answers(facts: Facts) -> Iterator[str]:
     """K3: what was acknowledged is there, what was refused is not, and what is unknown can be found out."""
     committed = {facts.writer(time): time for time in facts.metadata}
-    for one in facts.history.told:
-        if one.rows is not None or one.actor not in facts.history.requests:
+    for answer in facts.history.told:
+        if answer.rows is not None or answer.actor not in facts.history.requests:
             continue
-        match one.verdict:
-            case Verdict.DONE if one.instant not in facts.metadata and one.instant not in facts.history.undone:
-                yield f"K3: {one.actor} was told that {one.instant} is committed, and it is not"
-            case Verdict.DONE if one.actor not in committed and _is_own(facts, one):
-                yield f"K3: {one.actor} was told that {one.instant} is committed, and that is another one's write"
-            case Verdict.REFUSED if one.actor in committed:
-                yield f"K3: {one.actor} was told {type(one.error).__name__}, and {committed[one.actor]} is committed"
-            case Verdict.UNKNOWN if (instant := _instant_of(one.error)) is not None:
+        match answer.verdict:
+            case Verdict.DONE if answer.instant not in facts.metadata and answer.instant not in facts.history.undone:
+                yield f"K3: {answer.actor} was told that {answer.instant} is committed, and it is not"
+            case Verdict.DONE if answer.actor not in committed and _is_own(facts, answer):
+                yield f"K3: {answer.actor} was told that {answer.instant} is committed, and that is another one's write"
+            case Verdict.REFUSED if answer.actor in committed:
+                yield f"K3: {answer.actor} got {type(answer.error).__name__}; {committed[answer.actor]} is committed"
+            case Verdict.UNKNOWN if (instant := _instant_of(answer.error)) is not None:
                 outcome = outcome_of(facts.table, instant)
                 if (outcome is Outcome.COMMITTED) is not (instant in facts.metadata):
                     yield f"K3: {instant} is said to be {outcome.value}, which it is not"
@@ -420,14 +419,14 @@ def _instant_of(error: HudiError | None) -> str | None:
 
 def check_conflicts(history: History) -> Iterator[str]:
     """K13: no write fails because of writers in other partitions. Does not hold where compactions are planned."""
-    for one in history.told:
-        if not isinstance(one.error, WriteConflictError) or one.actor not in history.requests:
+    for answer in history.told:
+        if not isinstance(answer.error, WriteConflictError) or answer.actor not in history.requests:
             continue
-        mine = history.requests[one.actor]
-        rivals = [request for name, request in history.requests.items() if name != one.actor and "-" in name]
+        mine = history.requests[answer.actor]
+        rivals = [request for name, request in history.requests.items() if name != answer.actor and "-" in name]
         is_same_batch = mine.batch is not None and any(mine.batch == rival.batch for rival in rivals)
         if not is_same_batch and not any(mine.partition_paths & rival.partition_paths for rival in rivals):
-            yield f"K13: {one.actor} failed by a conflict, and no other write touches its partitions: {one.error}"
+            yield f"K13: {answer.actor} failed by a conflict, and no other write touches its partitions: {answer.error}"
 
 
 def check_files(facts: Facts) -> Iterator[str]:
@@ -457,7 +456,8 @@ def check_savepoints(facts: Facts) -> Iterator[str]:
 
 def check_endings(facts: Facts) -> Iterator[str]:
     """K7: no write is both completed and rolled back, or completed as two actions, and no batch was committed twice."""
-    batches = [one.extra[BATCH_ID_METADATA] for one in facts.metadata.values() if BATCH_ID_METADATA in one.extra]
+    extras = (metadata.extra for metadata in facts.metadata.values())
+    batches = [extra[BATCH_ID_METADATA] for extra in extras if BATCH_ID_METADATA in extra]
     for batch in {one for one in batches if batches.count(one) > 1}:
         yield f"K7: the batch {batch} was committed twice"
     times = [write.requested_time for write in facts.table.timeline.completed_writes]
@@ -475,10 +475,10 @@ def check_archive(facts: Facts) -> Iterator[str]:
     """K17: no instant is archived twice, nor a write that replaced file groups of which there are still files."""
     yield from archived_twice(facts.table)
     kept = {write.requested_time for write in facts.table.timeline.completed_writes}
-    for one in facts.archived:
-        younger = [time for time in kept if time > one.requested_time]
-        if facts.metadata[one.requested_time].replaced_file_ids and younger:
-            yield from _check_replaced(facts, one)
+    for instant in facts.archived:
+        younger = [time for time in kept if time > instant.requested_time]
+        if facts.metadata[instant.requested_time].replaced_file_ids and younger:
+            yield from _check_replaced(facts, instant)
 
 
 def archived_twice(table: TableState) -> Iterator[str]:
@@ -523,8 +523,8 @@ def check_followers(facts: Facts) -> Iterator[str]:
     """K12: an incremental reader gets each write once. Not in version 6, as with JVM Hudi."""
     if not facts.table.version.has_completion_times:
         return
-    for actor in {one.actor for one in facts.history.told if one.since is not None}:
-        reads = [one for one in facts.history.told if one.actor == actor and one.since is not None]
+    for actor in {answer.actor for answer in facts.history.told if answer.since is not None}:
+        reads = [answer for answer in facts.history.told if answer.actor == actor and answer.since is not None]
         given = [time for read in reads for time in read.seen]
         last = max(read.position for read in reads)
         missed = {
@@ -547,7 +547,7 @@ def check_attempts(facts: Facts, *, are_swept: bool) -> Iterator[str]:
     `are_swept`: whether all actors have ended, and one more write has visited all partitions since. Files of attempts
     of completed writes may stay, and logs of version 6, whose names do not tell their write.
     """
-    seen = [(one.actor, row) for one in facts.history.told for row in one.rows or ()]
+    seen = [(answer.actor, row) for answer in facts.history.told for row in answer.rows or ()]
     for who, (key, value) in (*seen, *(("the table", row) for row in facts.read(facts.table, None))):
         if value == STRAY:
             yield f"K15: {who} shows {key} as an attempt wrote it that its write did not wait for"
@@ -577,7 +577,7 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
             if not {*planned, *excused} & {info.path, *info.path.split("/")}:
                 yield f"K14: {info.path} is left over"
     # A log in a bucket that a resize makes is named after the resize, and another write lists it.
-    of_resizes = {path for one in facts.metadata.values() for path in one.paths() if ".log." in path}
+    of_resizes = {path for metadata in facts.metadata.values() for path in metadata.paths() if ".log." in path}
     for info in list_data_files(storage):
         name = parse_data_file(info.name)
         if name is None or (isinstance(name, LogFileName) and not table.version.has_completion_times):

@@ -28,13 +28,13 @@ from pyhudi.io.log.records import read_log_contents
 from pyhudi.services.rollback.orphans import remove_orphans
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.block_filter import block_filter, with_archive
+from pyhudi.table.archive.writes import block_filter, with_archive
 from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, position_of
 from pyhudi.tasks.cluster import ClusterTask
-from pyhudi.tasks.compact_slice import CompactTask
+from pyhudi.tasks.compact import CompactTask
 from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
 from pyhudi.tasks.log_writer import slice_to_append
 from pyhudi.testing.simulation.computed_writes import Computed
@@ -174,11 +174,11 @@ def _attempt(
     context = replace(_CONTEXT, attempt=1)
 
     def run(storage: Storage) -> None:
-        for one, values in updates.items():
+        for file_slice, values in updates.items():
             if job.is_merge_on_read:
-                _append(storage, target, view, one, dict.fromkeys(values, STRAY), context)
+                _append(storage, target, view, file_slice, dict.fromkeys(values, STRAY), context)
             else:
-                _rewrite(storage, target, one, dict.fromkeys(values, STRAY), context)
+                _rewrite(storage, target, file_slice, dict.fromkeys(values, STRAY), context)
         for path, rows in inserts.items():
             stray = dict.fromkeys(rows, STRAY)
             _write_base(storage, target, path, groups[path], None, stray, inserts=len(rows), context=context)
@@ -238,9 +238,9 @@ def _profile(
     operation: WriteOperation, updates: Mapping[FileSlice, Values], inserts: Mapping[str, Mapping[str, str]]
 ) -> CommitMetadata:
     stats: dict[str, list[WriteStat]] = defaultdict(list)
-    for one, values in updates.items():
-        stat = WriteStat(file_id=one.file_id, prev_commit=one.instant_time, num_update_writes=len(values))
-        stats[one.partition_path].append(stat)
+    for file_slice, values in updates.items():
+        stat = WriteStat(file_id=file_slice.file_id, prev_commit=file_slice.instant_time, num_update_writes=len(values))
+        stats[file_slice.partition_path].append(stat)
     for path, rows in inserts.items():
         stats[path].append(WriteStat(file_id="", num_inserts=len(rows)))
     return CommitMetadata(operation=operation, stats_by_partition={path: tuple(group) for path, group in stats.items()})

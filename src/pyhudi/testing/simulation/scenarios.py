@@ -36,10 +36,9 @@ from pyhudi.services.clustering.schedule import schedule_clustering
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.indexing.rebuild import keeping_indexes
+from pyhudi.services.indexing.create import keeping_indexes
 from pyhudi.services.partition_ttl.expire import MS_PER_DAY, expire_partitions
-from pyhudi.services.restore.execute import restore
-from pyhudi.services.restore.recover import finish_what_died
+from pyhudi.services.restore.execute import finish_what_died, restore
 from pyhudi.services.restore.savepoint import create_savepoint
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
 from pyhudi.services.upgrade.change import change_version
@@ -157,7 +156,10 @@ def scenario_of(name: str) -> Scenario:
     roles = tuple(parts[2].split("+"))
     if parts[1] not in {lock.value for lock in Lock} or not {*roles} <= ROLES.keys():
         raise InvalidRequestError(
-            "there is no such lock, or no such role", name=name, locks=[one.value for one in Lock], roles=sorted(ROLES)
+            "there is no such lock, or no such role",
+            name=name,
+            locks=[member.value for member in Lock],
+            roles=sorted(ROLES),
         )
     return Scenario(kind_of(parts[0]), Lock(parts[1]), roles, exclusive=len(parts) == 3)
 
@@ -383,7 +385,7 @@ def _follow(stage: Stage) -> None:
                 began=began,
                 ended=stage.run.steps,
                 position=position,
-                seen=frozenset(one.requested_time for one in new),
+                seen=frozenset(instant.requested_time for instant in new),
                 since=since,
             )
         )
@@ -474,26 +476,26 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
             *combinations_with_replacement(WRITERS, 2),
             *((writer, other) for writer in WRITERS for other in others),
         ]
-        pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
+        pairs += [("batch", "batch"), ("retried", "recover"), *((role, "attempt") for role in OUTLIVED)]
         triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
-        triples += [(one, "attempt", other) for one in OUTLIVED for other in ("read", "update", "late")]
+        triples += [(role, "attempt", other) for role in OUTLIVED for other in ("read", "update", "late")]
         triples += [("update", "update", "clean"), ("overwrite", "both", "clean"), ("both", "undo", "clean")]
         triples += [("update", "clean", "clean"), ("update", "clean", "late")]
         pairs += [("cluster", "cluster"), ("cluster", "late"), ("preferred", "cluster")]
         triples += [("preferred", "cluster", "cluster"), ("preferred", "update", "cluster")]
         triples += [("update", "cluster", "read"), ("update", "cluster", "follow"), ("update", "cluster", "clean")]
         pairs += [("both", "restore"), ("restore", "restore"), ("update", "save"), ("overwrite", "restore")]
-        triples += [("update", "restore", one) for one in ("read", "late", "clean", "recover")]
+        triples += [("update", "restore", role) for role in ("read", "late", "clean", "recover")]
         triples += [("overwrite", "save", "clean"), ("save", "restore", "update"), ("update", "cluster", "restore")]
         pairs += [("update", "expire"), ("both", "expire"), ("new", "expire"), ("expire", "expire"), ("expire", "late")]
-        triples += [("update", "expire", one) for one in ("read", "follow", "clean", "cluster", "restore")]
+        triples += [("update", "expire", role) for role in ("read", "follow", "clean", "cluster", "restore")]
         if kind.version == VERSION_THAT_CHANGES:
-            pairs += [(one, "versions") for one in ("update", "both", "drop", "clean", "cluster", "versions", "late")]
-            triples += [("update", "versions", one) for one in ("read", "update", "late")]
-        pairs += [("extend", one) for one in ("extend", "update", "overwrite", "drop", "cluster", "late")]
-        pairs += [("discard", one) for one in ("extend", "update", "delete", "new")]
-        pairs += [("merge", one) for one in ("merge", "update", "update-b", "new", "drop", "overwrite", "late")]
-        pairs += [("claim", one) for one in ("claim", "update-b", "merge", "drop", "late")]
+            pairs += [(role, "versions") for role in ("update", "both", "drop", "clean", "cluster", "versions", "late")]
+            triples += [("update", "versions", role) for role in ("read", "update", "late")]
+        pairs += [("extend", role) for role in ("extend", "update", "overwrite", "drop", "cluster", "late")]
+        pairs += [("discard", role) for role in ("extend", "update", "delete", "new")]
+        pairs += [("merge", role) for role in ("merge", "update", "update-b", "new", "drop", "overwrite", "late")]
+        pairs += [("claim", role) for role in ("claim", "update-b", "merge", "drop", "late")]
         triples += [("claim", "claim", "read"), ("claim", "claim", "claim"), ("merge", "update-b", "read")]
         triples += [("extend", "merge", "recover"), ("merge", "undo", "update")]
         if kind.is_merge_on_read:

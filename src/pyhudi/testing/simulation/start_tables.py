@@ -21,7 +21,7 @@ from pyhudi.format.timeline.archived_log_writing import archive_file_name, archi
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.table_version import V6
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.restore.recover import finish_what_died
+from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage

@@ -24,8 +24,7 @@ from pyhudi.config.options_locks import BillingMode
 from pyhudi.environment import Clock, Environment, Timer
 from pyhudi.errors import ConfigError, CorruptDataError, PermissionDeniedError, StorageError, UnavailableError
 from pyhudi.storage.protocol import Storage
-from pyhudi.transaction.locks.lease import Lease
-from pyhudi.transaction.locks.waiting import lost, wait_for
+from pyhudi.transaction.locks.waiting import Lease, lost, wait_for
 
 DEFAULT_REGION = "us-east-1"
 POLL_SECONDS = 0.5

@@ -33,8 +33,7 @@ from pyhudi.errors import (
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
-from pyhudi.transaction.locks.lease import Lease
-from pyhudi.transaction.locks.waiting import lost, wait_for
+from pyhudi.transaction.locks.waiting import Lease, lost, wait_for
 
 FILE_NAME = "lock"
 DEFAULT_FOLDER = ".hoodie"

@@ -9,6 +9,7 @@ lease may be taken over half a second after its end, so clocks may differ by tha
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,13 +23,49 @@ from pyhudi.errors import (
     StorageError,
 )
 from pyhudi.storage.protocol import Storage
-from pyhudi.transaction.locks.audit import Audit, open_audit
-from pyhudi.transaction.locks.lease import Lease
-from pyhudi.transaction.locks.waiting import lost, wait_for
+from pyhudi.transaction.locks.waiting import Lease, lost, wait_for
 
 LOCK_PATH = ".hoodie/.locks/table_lock.json"
 CLOCK_DRIFT_MS = 500
 POLL_SECONDS = 0.2
+SWITCH_PATH = ".hoodie/.locks/audit_enabled.json"
+SWITCH_BYTES_MAX = 4096
+"""What is read of the switch: one field."""
+SWITCH_FIELD = "STORAGE_LOCK_AUDIT_SERVICE_ENABLED"
+AUDIT_FOLDER = ".hoodie/.locks/audit"
+_log = logging.getLogger("pyhudi")
+
+
+@dataclass(slots=True, kw_only=True)
+class Audit:
+    """The lines of one acquisition; times are milliseconds since the epoch."""
+
+    storage: Storage
+    owner: str
+    started_ms: int
+    validity_ms: int
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """The file of this acquisition."""
+        return f"{AUDIT_FOLDER}/{self.started_ms}_{self.owner}.jsonl"
+
+    def record(self, state: str, at_ms: int) -> None:
+        """Add a line: START, RENEW or END. Cost: one put. An audit that fails stops no write."""
+        line = {
+            "ownerId": self.owner,
+            "transactionStartTime": self.started_ms,
+            "timestamp": at_ms,
+            "state": state,
+            "lockExpiration": at_ms + self.validity_ms,
+            "lockHeld": True,
+        }
+        self.lines.append(f"{json.dumps(line)}\n")
+        try:
+            self.storage.put(self.path, "".join(self.lines).encode(), durable=False)
+        except StorageError as error:
+            _log.warning("the audit of the table lock lacks a line: %s", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,3 +214,17 @@ class HeldObject:
 
 def _damaged() -> CorruptDataError:
     return CorruptDataError("the object of the table lock is damaged; remove it", path=LOCK_PATH)
+
+
+def open_audit(storage: Storage, owner: str, lease: Lease) -> Audit | None:
+    """The audit of one acquisition, or None where the table has none. Cost: one read."""
+    try:
+        switch = json.loads(storage.read(SWITCH_PATH, length=SWITCH_BYTES_MAX))
+    except NotFoundError:
+        return None
+    except (StorageError, ValueError, RecursionError) as error:
+        _log.warning("the table lock is not audited, because it cannot be read whether it should be: %s", error)
+        return None
+    if not isinstance(switch, dict) or switch.get(SWITCH_FIELD) is not True:
+        return None
+    return Audit(storage=storage, owner=owner, started_ms=lease.at_ms, validity_ms=lease.duration_ms)

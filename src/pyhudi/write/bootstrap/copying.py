@@ -9,13 +9,12 @@ from collections.abc import Sequence
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_bootstrap import BootstrapMode
-from pyhudi.engine.shares import spread
+from pyhudi.engine.protocol import spread
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.storage.protocol import FileInfo
+from pyhudi.tasks.bootstrap import CopySourceTask, RepeatedKeysTask, copy_source, find_repeated_keys
 from pyhudi.tasks.bulk_insert import SplitTask
-from pyhudi.tasks.copy_source import CopySourceTask, copy_source
-from pyhudi.tasks.repeated_keys import RepeatedKeysTask, find_repeated_keys
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.write.bootstrap.plan import BootstrapPlan
 from pyhudi.write.job import WriteJob

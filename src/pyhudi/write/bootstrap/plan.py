@@ -16,13 +16,13 @@ from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.keys.partition_paths import escape_value, path_columns
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.safe_paths import check_data_path
+from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, create_table
-from pyhudi.tasks.sample_source import SampleTask, seconds_per_row
-from pyhudi.tasks.skeletons import SKELETON_SCHEMA
+from pyhudi.tasks.bootstrap import SKELETON_SCHEMA, SampleTask, seconds_per_row
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS
 from pyhudi.write.bootstrap.source import Source, SourceColumns, load_columns, load_source
 from pyhudi.write.create import table_properties
@@ -31,16 +31,7 @@ from pyhudi.write.job import WriteJob, prepare
 ModeOf = BootstrapMode | Callable[[str], BootstrapMode]
 """A mode for all partitions, or a function of their paths."""
 
-PLAN_SCHEMA = pa.schema(
-    [
-        ("partition_path", pa.string()),
-        ("mode", pa.string()),
-        ("files", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("seconds", pa.float64()),
-    ]
-)
+PLAN_COLUMNS = "partition_path string, mode string, files int64, rows int64, bytes int64, seconds double"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +52,7 @@ class BootstrapPlan:
         return tuple(path for path, of_partition in self.modes.items() if of_partition is mode)
 
     def to_table(self, seconds_per_row: Mapping[BootstrapMode, float]) -> pa.Table:
-        """One row per partition, as `PLAN_SCHEMA`."""
+        """One row per partition, as `PLAN_COLUMNS`."""
         rows = [
             {
                 "partition_path": self.partition_path(path),
@@ -73,7 +64,7 @@ class BootstrapPlan:
             }
             for path, mode in self.modes.items()
         ]
-        return pa.Table.from_pylist(rows, schema=PLAN_SCHEMA)
+        return table_of(PLAN_COLUMNS, rows)
 
 
 def plan_bootstrap(

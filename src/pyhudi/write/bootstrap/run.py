@@ -11,8 +11,7 @@ from typing import Final
 from pyhudi.catalogs.after_write import sync_after_write
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.protocol import Engine
-from pyhudi.engine.shares import spread
+from pyhudi.engine.protocol import Engine, spread
 from pyhudi.environment import Environment
 from pyhudi.errors import (
     CommitOutcomeUnknownError,
@@ -33,13 +32,12 @@ from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, InstantTime
-from pyhudi.services.rollback.own_write import undone_on_failure
-from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
+from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes, undone_on_failure
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.bootstrap import is_being_bootstrapped
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
+from pyhudi.tasks.bootstrap import SKELETON_SCHEMA, Skeleton, SkeletonTask, write_skeletons
 from pyhudi.tasks.markers import task_markers
-from pyhudi.tasks.skeletons import SKELETON_SCHEMA, Skeleton, SkeletonTask, write_skeletons
 from pyhudi.transaction.heartbeat import Liveness, heartbeat_path, liveness_of
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.presence import only_writer_if_needed

@@ -32,10 +32,12 @@ from pyhudi.write.row_changes.plan import (
     MergePlan,
     OfSource,
     Update,
+    changes_by_record,
     equalities,
     has_exact_text,
     is_global,
-    names_record,
+    is_kept,
+    stores_rows_of_source,
 )
 
 CONTROL_NAMES = (RECORD_KEY, PARTITION_PATH)
@@ -145,19 +147,8 @@ class _Merge:
     @property
     def is_upsert(self) -> bool:
         """Whether the index can match the rows, and all values are those of the source."""
-        plan, names = self.plan, self.job.schema.arrow.names
-        stores_all = all(
-            isinstance(clause, Delete)
-            or (
-                len(clause.values or ()) == len(names)
-                and all(isinstance(value, OfSource) for value in (clause.values or {}).values())
-            )
-            for clause in plan.clauses
-        )
-        if plan.not_matched_by_source or not stores_all or not names_record(self.job, self.pairs, self.source):
-            return False
-        has_all = {name.lower() for name in names} <= {name.lower() for name in self.source.names}
-        return has_all and all(
+        plan, source = self.plan, self.source
+        return stores_rows_of_source(self.job, plan, self.pairs, source, source.names) and all(
             clause.condition is None or not self._of_target(clause.condition, clause) for clause in plan.clauses
         )
 
@@ -168,28 +159,15 @@ class _Merge:
         stored, absent = self._chosen(self.plan.matched, rows), self._chosen(self.plan.not_matched, rows)
         stored = np.where(comparable, stored, -1)
         deletes = [number for number, clause in enumerate(self.plan.matched) if isinstance(clause, Delete)]
-        does, adds, deleted = stored >= 0, absent >= 0, np.isin(stored, deletes)
-        code = np.select(
-            [does & deleted & adds, does & deleted, does & adds, does, adds & comparable, adds],
-            [
-                Change.DELETE_OR_INSERT,
-                Change.DELETE,
-                Change.UPSERT,
-                Change.UPDATE,
-                Change.INSERT_IF_ABSENT,
-                Change.INSERT,
-            ],
-            default=0,
-        )
+        made = changes_by_record(stored >= 0, np.isin(stored, deletes), absent >= 0, comparable)
+        code = np.select([applies for applies, _ in made], [change for _, change in made], default=0)
         names = {name.lower(): name for name in source.column_names}
         columns = [
             _as_type(source.column(names[each.name.lower()]), each.type, each.name) for each in self.job.schema.arrow
         ]
         nothing = pa.nulls(source.num_rows, pa.string())
-        made = pa.Table.from_arrays(
-            [nothing, nothing, pa.array(code, pa.int8()), *columns], schema=changes_schema(self.job)
-        )
-        return made.filter(pa.array(code > 0))
+        coded = [nothing, nothing, pa.array(code, pa.int8()), *columns]
+        return pa.Table.from_arrays(coded, schema=changes_schema(self.job)).filter(pa.array(code > 0))
 
     # --- by a join ---
 
@@ -281,7 +259,7 @@ class _Merge:
         names = job.schema.arrow.names
         if any(isinstance(clause, Update) and len(clause.values or ()) < len(names) for clause in plan.clauses):
             return [RECORD_KEY, PARTITION_PATH, *names]
-        needed = {name for name in names if _is_kept(job, name)} | {target for target, _ in self.pairs}
+        needed = {name for name in names if is_kept(job, name)} | {target for target, _ in self.pairs}
         for clause in plan.clauses:
             values = [] if isinstance(clause, Delete) else list((clause.values or {}).values())
             for value in (*values, *([] if clause.condition is None else [clause.condition])):
@@ -353,7 +331,7 @@ def _changed(
     for each in job.schema.arrow:
         if values is not None and each.name in values:
             columns.append(_as_type(values[each.name], each.type, each.name))
-        elif stored is None or (values is None and not _is_kept(job, each.name) and not _orders(job, each.name)):
+        elif stored is None or (values is None and not is_kept(job, each.name) and not _orders(job, each.name)):
             columns.append(pa.nulls(count, each.type))
         elif stored.get(each.name) in read:
             columns.append(_as_type(rows.column(stored[each.name]), each.type, each.name))
@@ -366,15 +344,9 @@ def _orders(job: WriteJob, name: str) -> bool:
     return name in job.combining_rules.ordering_fields
 
 
-def _is_kept(job: WriteJob, name: str) -> bool:
-    """Whether the change of a deleted row needs a column: for its key and path, or because it may not be null."""
-    fields = (*job.keys.record_key_fields, *job.keys.partition_field_names)
-    return name in {each.partition(".")[0] for each in fields} or not job.schema.arrow.field(name).nullable
-
-
 def deleted_columns(job: WriteJob) -> list[str]:
     """The columns that a deletion by condition needs of the rows that it deletes."""
-    return [RECORD_KEY, PARTITION_PATH, *(name for name in job.schema.arrow.names if _is_kept(job, name))]
+    return [RECORD_KEY, PARTITION_PATH, *(name for name in job.schema.arrow.names if is_kept(job, name))]
 
 
 def _operand(value: Any, schema: pa.Schema, column: str | None) -> pc.Expression:

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -19,10 +19,11 @@ from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureEr
 from pyhudi.format.keys.generator_types import PartitionFieldKind
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.io.log.records import IS_DELETED
-from pyhudi.tasks.row_changes import ChangeKeys
+from pyhudi.tasks.row_changes import Change, ChangeKeys
 from pyhudi.write.job import WriteJob
 from pyhudi.write.operations import RowsRead
 
+Flags = TypeVar("Flags", bound=Any)
 TARGET: Final = "target"
 SOURCE: Final = "source"
 
@@ -236,6 +237,49 @@ def names_record(job: WriteJob, pairs: Sequence[tuple[str, str]], source: pa.Sch
         for name in needed
         if name.lower() == target.lower()
     )
+
+
+def stores_rows_of_source(
+    job: WriteJob, plan: MergePlan, pairs: Sequence[tuple[str, str]], source: pa.Schema, names: Iterable[str]
+) -> bool:
+    """Whether the index can match the rows, and all values are those of the source.
+
+    The caller checks that no condition is of the target. `source`: its columns of types that tables have;
+    `names`: those of all its columns.
+    """
+    columns = job.schema.arrow.names
+    stores_all = all(
+        isinstance(clause, Delete)
+        or (
+            len(clause.values or ()) == len(columns)
+            and all(isinstance(value, OfSource) for value in (clause.values or {}).values())
+        )
+        for clause in plan.clauses
+    )
+    has_all = {name.lower() for name in columns} <= {name.lower() for name in names}
+    return not plan.not_matched_by_source and stores_all and has_all and names_record(job, pairs, source)
+
+
+def changes_by_record(stored: Flags, deletes: Flags, absent: Flags, comparable: Flags) -> list[tuple[Flags, Change]]:
+    """What rows of the source become whose match the index finds: the first of these whose condition holds.
+
+    Masks of numpy or columns of Spark: whether a clause is for the row if its record is `stored`, and `deletes` it;
+    whether one is for it if the record is `absent`; and whether no column that ON compares is null.
+    """
+    return [
+        (stored & deletes & absent, Change.DELETE_OR_INSERT),
+        (stored & deletes, Change.DELETE),
+        (stored & absent, Change.UPSERT),
+        (stored, Change.UPDATE),
+        (absent & comparable, Change.INSERT_IF_ABSENT),
+        (absent, Change.INSERT),
+    ]
+
+
+def is_kept(job: WriteJob, name: str) -> bool:
+    """Whether the change of a deleted row needs a column: for its key and path, or because it may not be null."""
+    fields = (*job.keys.record_key_fields, *job.keys.partition_field_names)
+    return name in {each.partition(".")[0] for each in fields} or not job.schema.arrow.field(name).nullable
 
 
 def has_exact_text(kind: pa.DataType) -> bool:

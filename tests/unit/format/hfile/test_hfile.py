@@ -21,11 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, InternalError, RecordKeyError, UnsupportedFeatureError
-from pyhudi.format.hfile.blocks import UNSUSPICIOUS_BYTES
-from pyhudi.format.hfile.checksums import crc32c_of_chunks
+from pyhudi.format.hfile.blocks import UNSUSPICIOUS_BYTES, crc32c_of_chunks
 from pyhudi.format.hfile.codecs import HFileCodec
-from pyhudi.format.hfile.reader import HFile, read_hfile
-from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.hfile.reader import HFile, decode_hfile_records, read_hfile
 from pyhudi.format.hfile.writer import write_hfile
 from pyhudi.format.metadata_table.records import decode_metadata_records
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyhudi.format.metadata_table.bounds import believed_bounds
+from pyhudi.format.metadata_table.bounds import valid_bounds
 from pyhudi.format.metadata_table.ranges import Range, ranges_batch
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, payload_type
 from pyhudi.format.metadata_table.statistics import statistics_payloads
@@ -26,7 +26,7 @@ def _believed(kind: pa.DataType, low: Any, high: Any, *, file: str = BASE, **mor
     one = Range("c", known, low, high, **{"values": 5, "nulls": 0, **more})
     version = payload_type(table_version(9), COLUMN_STATS_COLUMN)
     payloads = statistics_payloads(ranges_batch({("p", file): [one]}), version, is_tight=False)
-    found = believed_bounds(payloads, now, of_partitions=of_partitions)
+    found = valid_bounds(payloads, now, of_partitions=of_partitions)
     flags = (bool(found.no_nulls[0]), bool(found.only_nulls[0]), bool(found.is_empty[0]))
     return (found.low[0].as_py(), found.high[0].as_py(), *flags)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.java_hash import java_hash
+from pyhudi.format.hashes import java_hash
 from pyhudi.format.metadata_table.keys import (
     bloom_filter_keys,
     column_stats_keys,

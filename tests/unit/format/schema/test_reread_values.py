@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.schema.evolution import align, align_incoming
-from pyhudi.format.schema.reread_values import is_reread_as, reread
+from pyhudi.format.schema.evolution import align, align_incoming, is_reread_as, reread
 
 MANY = Context(prec=400)
 TYPES = [pa.decimal128(10, 2), pa.decimal128(38, 0), pa.decimal128(38, 38), pa.decimal128(5, 5), pa.decimal128(20, 10)]

@@ -15,11 +15,11 @@ from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, o
 
 from pyhudi.errors import StorageError
 from pyhudi.format.log.blocks import BlockHeader, BlockType
-from pyhudi.io.log import parquet_blocks as module
-from pyhudi.io.log.parquet_blocks import parquet_blocks
 from pyhudi.io.log.records import BlockPlace, list_log_blocks
 from pyhudi.io.slices.mask import BITS, WORD, WORD_ROWS, WORDS_PER_PART, stored_rows_out_of_use
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.spark.reads import native_logs as module
+from pyhudi.spark.reads.native_logs import parquet_blocks
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 

@@ -23,7 +23,7 @@ from pyhudi.io.log.records import LogVersions, delete_mask, read_log_versions
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.merge.rules import OPERATION, MergeRules
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.block_filter import block_filter
+from pyhudi.table.archive.writes import block_filter
 from pyhudi.table.timeline import timeline_of
 
 TABLE = with_meta_columns(pa.schema([("ts", pa.int64()), ("note", pa.string())]))

@@ -16,10 +16,11 @@ import pytest
 from tests.support.tables import MOR, new_table, open_table
 
 from pyhudi.errors import MetadataTableWarning
+from pyhudi.format.metadata_table.bounds import ColumnBounds
 from pyhudi.read.skipping.comparisons import Comparison
-from pyhudi.read.skipping.expression_calls import told_by
+from pyhudi.read.skipping.expression_conditions import predicate_of_calls
 from pyhudi.read.skipping.expressions import IndexedExpression, certain
-from pyhudi.read.skipping.predicates import AllOf, ColumnRanges, NullTest, Predicate, TextTest, may_match
+from pyhudi.read.skipping.predicates import AllOf, NullTest, Predicate, TextTest, may_match
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
 
@@ -215,8 +216,8 @@ def _value(expression: IndexedExpression, moment: dt.datetime, form: str) -> Any
 
 def _may_match(predicate: Predicate, expression: IndexedExpression, value: Any) -> bool:
     stored = pa.array([value], expression.kind)
-    some, none = np.ones(1, np.bool_), np.zeros(1, np.bool_)
-    return bool(may_match(predicate, {expression.name: ColumnRanges(stored, stored, none, some)}, 1)[0])
+    known = ColumnBounds.of(stored, stored, no_nulls=np.ones(1, np.bool_))
+    return bool(may_match(predicate, {expression.name: known}, 1)[0])
 
 
 LOWER = IndexedExpression("lower", "name", pa.string())
@@ -255,12 +256,12 @@ def test_tests_stay_as_they_are_where_all_readers_agree(test: Any, expected: Pre
 )
 def test_conditions_that_are_not_told_exactly_demand_nothing(condition: pc.Expression) -> None:
     year = IndexedExpression("year", "day", pa.date32())
-    assert told_by(condition, [LOWER, year]) == AllOf(())
+    assert predicate_of_calls(condition, [LOWER, year]) == AllOf(())
 
 
 def test_a_column_with_a_strange_name_is_not_told() -> None:
     strange = IndexedExpression("year", "a) == 1) and (b", pa.date32())
-    assert told_by(pc.year(FIELD("a) == 1) and (b")) == 2000, [strange]) == AllOf(())
+    assert predicate_of_calls(pc.year(FIELD("a) == 1) and (b")) == 2000, [strange]) == AllOf(())
 
 
 def test_handle_of_a_table_without_indexes_reads_no_definitions() -> None:

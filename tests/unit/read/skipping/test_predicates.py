@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyhudi.format.metadata_table.bounds import ColumnBounds
 from pyhudi.read.skipping.comparisons import Comparison
-from pyhudi.read.skipping.predicates import AllOf, AnyOf, ColumnRanges, NullTest, Predicate, TextTest, may_match
+from pyhudi.read.skipping.predicates import AllOf, AnyOf, NullTest, Predicate, TextTest, may_match
 
 INT, TEXT = pa.int64(), pa.string()
 VALUES = [-1, 0, 1, 2, 3]
@@ -21,15 +22,15 @@ TEXTS = ["", "a", "ab", "b", "bab", "é", "\uffff", "\U00010000"]
 Rows = list[dict[str, Any]]
 
 
-def known(name: str, files: list[Rows], kind: pa.DataType, *, is_wide: bool = False) -> ColumnRanges:
-    """The ranges of a column; `is_wide`: of some files nothing is known."""
+def known(name: str, files: list[Rows], kind: pa.DataType, *, is_wide: bool = False) -> ColumnBounds:
+    """The bounds of a column; `is_wide`: of some files nothing is known."""
     values = [[row[name] for row in rows if row[name] is not None] for rows in files]
     unknown = [is_wide and number % 3 == 2 for number in range(len(files))]
-    return ColumnRanges(
+    return ColumnBounds.of(
         pa.array([min(each) if each and not no else None for each, no in zip(values, unknown, strict=True)], kind),
         pa.array([max(each) if each and not no else None for each, no in zip(values, unknown, strict=True)], kind),
-        np.array([no or len(each) < len(rows) for each, rows, no in zip(values, files, unknown, strict=True)], bool),
-        np.array([no or bool(each) for each, no in zip(values, unknown, strict=True)], bool),
+        ~np.array([no or len(each) < len(rows) for each, rows, no in zip(values, files, unknown, strict=True)], bool),
+        ~np.array([no or bool(each) for each, no in zip(values, unknown, strict=True)], bool),
     )
 
 
@@ -122,21 +123,21 @@ def test_files_of_one_known_row_are_left_out_exactly(files: list[Rows], predicat
     ids=str,
 )
 def test_bounds_of_all_types_are_compared(kind: pa.DataType, low: object, high: object, value: object) -> None:
-    one = ColumnRanges(pa.array([low], kind), pa.array([high], kind), np.array([False]), np.array([True]))
+    one = ColumnBounds.of(pa.array([low], kind), pa.array([high], kind), np.array([True]))
 
     assert may_match(Comparison("c", "==", pa.scalar(low, kind)), {"c": one}, 1).tolist() == [True]
     assert may_match(Comparison("c", "==", pa.scalar(value, kind)), {"c": one}, 1).tolist() == [False]
 
 
 def test_a_list_that_is_too_long_is_compared_by_its_ends() -> None:
-    bounds = ColumnRanges(pa.array([0, 5000]), pa.array([9, 5009]), np.zeros(2, bool), np.ones(2, bool))
+    bounds = ColumnBounds.of(pa.array([0, 5000]), pa.array([9, 5009]), np.ones(2, bool))
     wanted = tuple(pa.scalar(number) for number in range(4000, 9000, 2))
 
     assert may_match(Comparison("n", "in", wanted), {"n": bounds}, 2).tolist() == [False, True]
 
 
 def test_both_zeros_are_equal() -> None:
-    zeros = ColumnRanges(pa.array([0.0]), pa.array([0.0]), np.array([False]), np.array([True]))
+    zeros = ColumnBounds.of(pa.array([0.0]), pa.array([0.0]), np.array([True]))
 
     assert may_match(Comparison("f", "==", pa.scalar(-0.0)), {"f": zeros}, 1).tolist() == [True]
     assert may_match(Comparison("f", "in", (pa.scalar(-0.0),)), {"f": zeros}, 1).tolist() == [True]

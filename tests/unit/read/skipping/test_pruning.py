@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.format.metadata_table.bounds import ColumnBounds, valid_bounds
 from pyhudi.format.metadata_table.ranges import Range, ranges_batch
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, payload_type
 from pyhudi.format.metadata_table.statistics import statistics_payloads
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.io.column_ranges import RangesOfRows, ranges_of_footer
 from pyhudi.read.conditions import condition_of
+from pyhudi.read.skipping.column_statistics import condition_may_hold
 from pyhudi.read.skipping.comparisons import comparisons_of, expression_of
-from pyhudi.read.skipping.pruning import may_match
 
 _UTC = dt.UTC
 _SLICES = 4
@@ -114,11 +114,11 @@ def test_random_files_are_pruned_and_no_row_is_lost(seed: int, version: int) -> 
         assert condition is not None
         if condition.prunes is None:
             continue
-        kept = may_match(condition.prunes, _SCHEMA, known, len(files))
+        kept = condition_may_hold(condition.prunes, _SCHEMA, known, len(files))
         for file, is_kept in zip(whole, kept, strict=True):
             assert is_kept or file.filter(condition.whole).num_rows == 0, (where, file.to_pylist())
         left_out += int(np.count_nonzero(~kept))
-        kept = may_match(condition.prunes, _SCHEMA, united, _SLICES)
+        kept = condition_may_hold(condition.prunes, _SCHEMA, united, _SLICES)
         for rows, is_kept in zip(merged, kept, strict=True):
             assert is_kept or rows.filter(condition.whole).num_rows == 0, (where, rows.to_pylist())
     assert left_out or not known
@@ -156,7 +156,7 @@ def _known(
         places[[names.index(file) for _, file in ones]] = np.arange(len(ones))
         if ones:
             payloads = statistics_payloads(ranges_batch(ones), kind, is_tight=False)
-            known[name] = believed_bounds(payloads, _SCHEMA.field(name).type).take(places)
+            known[name] = valid_bounds(payloads, _SCHEMA.field(name).type).take(places)
     return known
 
 

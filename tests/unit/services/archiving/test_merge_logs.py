@@ -9,8 +9,12 @@ from tests.support.crashes import copied, crash_images, opened, prepared
 from tests.support.table_builder import TableBuilder
 
 import pyhudi
-from pyhudi.format.metadata.archive_merge import MERGE_PLAN_FILE, ArchiveMergePlan, encode_merge_plan
-from pyhudi.format.timeline.archived_log_writing import archive_file_name
+from pyhudi.format.timeline.archived_log_writing import (
+    MERGE_PLAN_FILE,
+    ArchiveMergePlan,
+    archive_file_name,
+    encode_merge_plan,
+)
 from pyhudi.format.timeline.table_version import V6
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage

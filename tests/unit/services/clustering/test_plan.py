@@ -9,8 +9,7 @@ import pytest
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, LogFileName
-from pyhudi.services.clustering.partition_filters import chosen_partitions
-from pyhudi.services.clustering.plan import PlannedClustering, plan_clustering
+from pyhudi.services.clustering.plan import PlannedClustering, chosen_partitions, plan_clustering
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 
 PREFIX = "hoodie.clustering.plan.strategy."

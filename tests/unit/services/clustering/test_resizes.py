@@ -255,7 +255,7 @@ def test_a_write_to_the_old_buckets_alone_makes_the_resize_give_way(monkeypatch:
     storage = made()
     instant = planned(storage)
     with monkeypatch.context() as patched:
-        patched.setattr("pyhudi.write.bucket_rings.pending_resizes", lambda *_: {})
+        patched.setattr("pyhudi.write.bucket_placement.pending_resizes", lambda *_: {})
         patched.setattr("pyhudi.transaction.conflicts.check.check_clusterings", lambda *_, **__: None)
         patched.setattr("pyhudi.transaction.transaction.check_clusterings", lambda *_, **__: None)
         table_of(storage).upsert(some(25, 35, 2, "b"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyhudi.config.enums import CompactionTrigger
 from pyhudi.format.timeline.instant import parse_instant_time
 from pyhudi.format.timeline.table_version import V6, V9, TableVersion
-from pyhudi.services.compaction.triggers import (
+from pyhudi.services.compaction.schedule import (
     TriggerFacts,
     TriggerSettings,
     is_due,

@@ -14,11 +14,15 @@ from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.metadata_table.rebuild import build_metadata_table, remove_metadata_table
-from pyhudi.services.repair.clean_plans import remove_corrupt_clean_plans
-from pyhudi.services.repair.markers import delete_markers
+from pyhudi.services.repair.metadata_files import (
+    FIXED,
+    add_partition_metafiles,
+    delete_markers,
+    overwrite_properties,
+    partition_metafiles,
+    remove_corrupt_clean_plans,
+)
 from pyhudi.services.repair.parquet_files import delete_invalid_files, invalid_parquet_files
-from pyhudi.services.repair.partition_metadata import add_partition_metafiles, partition_metafiles
-from pyhudi.services.repair.properties import FIXED, overwrite_properties
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
 

@@ -30,7 +30,7 @@ from pyhudi.format.metadata.rollback import (
     encode_rollback_plan,
 )
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
+from pyhudi.io.log.block_filter import LogSlice, exclude_blocks
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files

@@ -10,6 +10,7 @@ import pytest
 from pyhudi.errors import CommitOutcomeUnknownError, WriteConflictError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.table.state import load_table
+from pyhudi.testing.simulation.file_invariants import check_metadata_table
 from pyhudi.testing.simulation.history import History, Told, Verdict
 from pyhudi.testing.simulation.invariants import (
     Facts,
@@ -27,7 +28,6 @@ from pyhudi.testing.simulation.invariants import (
     facts_of,
 )
 from pyhudi.testing.simulation.key_value_writes import STRAY, Request, read_thinly
-from pyhudi.testing.simulation.listed_files import check_metadata_table
 from pyhudi.testing.simulation.start_tables import KINDS, START, observer, prepared
 from pyhudi.testing.simulation.world import World
 

@@ -35,10 +35,10 @@ from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.schema.internal_types import first_schema
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, instant_time_from_user
 from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
-from pyhudi.services.upgrade.checks import check_nothing_runs
+from pyhudi.services.upgrade.change import check_nothing_runs
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.table.pending_clusterings import load_clustering_plans, pending_clusterings
+from pyhudi.table.pending_clusterings import load_clustering_plans, possible_clusterings
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_compaction_plan
@@ -202,7 +202,7 @@ def earlier_change_by_ids(storage: Storage) -> None:
 
 def newest_planned(storage: Storage) -> str:
     table = load_table(storage)
-    return max(i.requested_time for i in (*table.timeline.pending_compactions, *pending_clusterings(table.timeline)))
+    return max(i.requested_time for i in (*table.timeline.pending_compactions, *possible_clusterings(table.timeline)))
 
 
 # -- what ours does ------------------------------------------------------------------------------------------------

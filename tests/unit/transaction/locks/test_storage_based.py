@@ -16,8 +16,7 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, UnavailableError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
-from pyhudi.transaction.locks.audit import AUDIT_FOLDER, SWITCH_PATH
-from pyhudi.transaction.locks.storage_based import LOCK_PATH, LockRecord, StorageLocks
+from pyhudi.transaction.locks.storage_based import AUDIT_FOLDER, LOCK_PATH, SWITCH_PATH, LockRecord, StorageLocks
 
 __all__ = ["minio"]
 
