@@ -37,6 +37,8 @@ IN_C = [f"c{file}{row}" for file in range(2) for row in range(5)]
 @pytest.mark.parametrize(("version", "table_type"), [(9, "cow"), (8, "mor"), (6, "mor")])
 def test_new_partition_is_planned_then_copied_and_then_known(tmp_path: Path, version: int, table_type: str) -> None:
     table = bootstrapped(tmp_path, table_version=version, table_type=table_type)
+    bootstrap = table.inspect.last_write()
+    assert bootstrap is not None
 
     plan = table.source.plan_new_partitions().to_pylist()
     written = table.source.copy_new_partitions(check_keys=True)
@@ -45,7 +47,7 @@ def test_new_partition_is_planned_then_copied_and_then_known(tmp_path: Path, ver
     assert written is not None
     assert (written.inserted, ids(table, "c")) == (10, IN_C)
     assert table.refresh().scan().count() == 30
-    assert table.refresh().changes(begin=table.inspect.last_write().completion_time).count() == 10  # type: ignore[union-attr]
+    assert table.changes(begin=bootstrap.completion_time).count() == 10
     assert table.scan(as_of="00000000000001").count() == 20
     assert table.source.copy_new_partitions() is None
     assert table.source.plan_new_partitions().num_rows == 0
