@@ -43,10 +43,14 @@ class _OutlivedEngine(LocalEngine):
 
     def exchange(self, exchange: Exchange[Any, Any, Any]) -> list[Any]:
         """See `Engine.exchange`."""
+
+        def receive(context: TaskContext, task: Any, rows: Sequence[pa.RecordBatch]) -> Any:
+            return exchange.receive(context, task, iter(rows))
+
         arrived = super().exchange(replace(exchange, receive=_keep))
-        self._collect(exchange.receive, arrived)
+        self._collect(receive, arrived)
         return super().map(
-            lambda context, given: exchange.receive(context, *given),
+            lambda context, given: receive(context, *given),
             arrived,
             size_bytes=sum(exchange.sizes),
             description=exchange.description,
