@@ -1,1 +1,1 @@
-"""The command line: one module for each command."""
+"""The command line: a function for each command, in modules by subject."""
