@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pyhudi.format.metadata.commit import CommitMetadata
-from pyhudi.format.timeline.instant import Action, Instant
+if TYPE_CHECKING:  # commands that need a clock alone start without pyarrow
+    from pyhudi.format.metadata.commit import CommitMetadata
+    from pyhudi.format.timeline.instant import Action, Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
