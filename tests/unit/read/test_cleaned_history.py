@@ -128,7 +128,7 @@ def test_changes_of_a_range_do_not_need_what_was_cleaned_of_other_file_groups(ve
 def test_a_table_that_was_opened_before_a_clean_says_so_instead_of_giving_less(version: int) -> None:
     storage, (first, _, _) = written(version)
     opened = open_table(storage)
-    latest = opened.upsert(rows((2, "rome", 4, "d")))
+    latest = open_table(storage).upsert(rows((2, "rome", 4, "d")))
     (gone,) = files_of(storage, first.instant, "rome")
     clean(storage, [gone])
 
