@@ -29,7 +29,7 @@ from pyhudi.sql.statements import (
     with_definitions,
 )
 from pyhudi.sql.statements.protocol import Statement, Verb
-from pyhudi.sql.text.tokens import Cursor, Slice
+from pyhudi.sql.text.tokens import Cursor, Slice, is_cut_into_words
 
 VERBS: tuple[Verb, ...] = (
     Verb(("CALL",), call.parse),
@@ -61,7 +61,9 @@ VERBS: tuple[Verb, ...] = (
 )
 """All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""
 
-_FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*(?!\+).*?\*/)*(\w*)", re.DOTALL)
+_SKIPPED = r"(?:\s+|--[^\n]*(?:\n|$)|/\*(?!\+).*?\*/)*"
+_FIRST_WORD = re.compile(rf"{_SKIPPED}(?:[\w`]+{_SKIPPED}:{_SKIPPED}(?=BEGIN\b))?(\w*)", re.DOTALL | re.IGNORECASE)
+"""The first word after the label of a script."""
 _NO_ESCAPES = "spark.sql.parser.escapedStringLiterals"
 _EXPLAIN = "EXPLAIN"
 _EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
@@ -109,8 +111,10 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
     if not may_be_ours(text):
         return None
     text = substituted(spark, text)
+    if not is_cut_into_words(text):
+        return None
     cursor = Cursor(text)
-    if cursor.peek(_SCRIPT):
+    if cursor.peek(_SCRIPT) or [token.value.upper() for token in cursor.tokens[1:3]] == [":", _SCRIPT]:  # with a label
         _check_script(spark, cursor)
         return None
     is_explained = cursor.accept(_EXPLAIN)

@@ -18,7 +18,7 @@ _SQL, _MERGE_INTO = "sql", "mergeInto"
 
 
 def install(spark: SparkSession) -> None:
-    """Wrap methods of this session's classes, and replace a classic session's parser. A second call has no effect."""
+    """Wrap methods of this session's classes, and have a classic session resolve names. A second call has no effect."""
     wrap(type(spark), {_SQL: _sql})
     frames = import_module(f"pyspark.sql.{'connect' if is_connect(spark) else 'classic'}.dataframe")
     wrap(frames.DataFrame, {_MERGE_INTO: _merge_into})
@@ -26,17 +26,17 @@ def install(spark: SparkSession) -> None:
     install_names(spark)
     install_write_to(spark)
     if not is_connect(spark) and can_parse():
-        from pyhudi.sql.parser import put_parser  # noqa: PLC0415 - with sqlglot, and py4j is not everywhere
+        from pyhudi.sql.sessions import serve_all  # noqa: PLC0415 - with sqlglot, and py4j is not everywhere
 
-        put_parser(spark)
+        serve_all(spark)
 
 
 def uninstall() -> None:
-    """Put the parsers of Spark back. The wrappers go with all others (`spark/enable.py`)."""
+    """Put parsers and caches of Spark back. The wrappers go with all others (`spark/enable.py`)."""
     if can_parse():
-        from pyhudi.sql.parser import take_parsers  # noqa: PLC0415 - with sqlglot
+        from pyhudi.sql.sessions import release  # noqa: PLC0415 - with sqlglot
 
-        take_parsers()
+        release()
 
 
 def _merge_into(original: Original) -> Original:

@@ -1,56 +1,72 @@
-"""Names of Hudi tables in a statement of Spark's, replaced by what reads them fast. The rest of the text stays."""
+"""Names of Hudi tables in a statement of Spark's, replaced where Spark itself does not resolve them.
+
+In a classic session that is where a name has a moment or options, or is a path: a table function stands there then,
+whose rows have the names of the table. On Spark Connect all names are replaced, by queries on DataFrames that travel
+with the statement.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sql
-from pyspark.sql.types import TimestampType
 
-from pyhudi.format.timeline.instant import format_instant_time
-from pyhudi.sql.catalog.names import NamedTable, Names
-from pyhudi.sql.plain import plain_sql
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.sql.catalog.names import NamedTable, Names, is_path
+from pyhudi.sql.functions.named_table import TableRead
 from pyhudi.sql.text.quoting import qualifiers, quoted_name
 from pyhudi.sql.text.relations import Relation, relations_of
-from pyhudi.sql.text.tokens import Cursor
-from pyhudi.table.instant_times import table_zone
+from pyhudi.sql.text.tokens import Cursor, is_cut_into_words
 
 _MAY_READ = re.compile(r"\b(?:FROM|USING|TABLE)\b", re.IGNORECASE)
+_MAY_CALL = re.compile(r"\bOF\b|\bWITH\b|\bhudi\W", re.IGNORECASE)
 _KEEPS_ITS_TEXT = frozenset({"VIEW", "FUNCTION"})
 _TEMPORARY = frozenset({"TEMP", "TEMPORARY"})
-_LITERAL = re.compile(r"'[^'\\]*'|\d+")
+
+Replacement = Callable[[NamedTable, Relation], str]
+"""Gives the text of a relation for one that is read."""
 
 
-@dataclass(frozen=True)
-class Read:
-    """A Hudi table that a statement reads, as of now or of a moment."""
+def with_calls(spark: SparkSession, text: str, *, of_view: bool = False) -> str | None:
+    """The statement with calls of the table function for reads that Spark cannot resolve; None where it has none.
 
-    table: NamedTable
-    as_of: str | None
-
-
-Replacement = Callable[[Read], str]
-"""Gives the text of a relation for a read."""
-
-
-def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str | None:
-    """The statement with its Hudi tables replaced; None where it reads none.
-
-    Persistent views and functions keep their text, which other programs read, too.
+    `of_view`: this is the text of a view, whose namespace is known only when it is analyzed. Persistent views and
+    functions keep their text, which other programs read, too.
     """
-    if not _MAY_READ.search(text):
+    cursor = _cursor_of(text, _MAY_CALL)
+    if cursor is None:
         return None
-    cursor = Cursor(text)
-    if _created(cursor) == "VIEW":
+    names = Names(spark)
+    if _created(cursor) == "FUNCTION":
+        _check_function(names, text, cursor)
+        return None
+    changes: list[tuple[int, int, str]] = []
+    for relation in relations_of(text, cursor):
+        parts = relation.name.parts
+        if not (relation.clause or relation.options or is_path(parts)):
+            continue
+        is_of_view = of_view and len(parts) == 1 and bool(relation.clause)
+        table = None if is_of_view else names.find(relation.name)
+        if table is None and not is_of_view:
+            continue
+        read = TableRead(parts if table is None else table.full_name, relation.clause, relation.options)
+        if relation.query_at is not None:
+            changes.append((relation.query_at, relation.name.start, "SELECT * FROM "))
+        changes.append((relation.name.start, relation.end, f"({read.call()})"))
+    return _changed(text, changes) if changes else None
+
+
+def with_queries(spark: SparkSession, text: str, replacement: Replacement) -> str | None:
+    """The statement with queries on what replaces its Hudi tables; None where it reads none. Views keep their text."""
+    cursor = _cursor_of(text, _MAY_READ)
+    if cursor is None or _created(cursor) == "FUNCTION":
         return None
     names = Names(spark)
     found = [(each, table) for each in relations_of(text, cursor) if (table := names.find(each.name)) is not None]
     changes: list[tuple[int, int, str]] = []
     for relation, table in found:
-        rows = "".join(["(SELECT * FROM ", replacement(Read(table, _as_of(spark, relation, table))), ")"])
+        rows = "".join(["(SELECT * FROM ", replacement(table, relation), ")"])
         if relation.query_at is not None:
             changes.append((relation.query_at, relation.name.start, "SELECT * FROM "))
         changes.append((relation.name.start, relation.end, rows))
@@ -61,6 +77,29 @@ def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str |
         qualifier for qualifier in qualifiers(cursor.tokens, _called(found)) if qualifier[0] not in names_of_tables
     ]
     return _changed(text, sorted(changes)) if changes else None
+
+
+def _cursor_of(text: str, words: re.Pattern[str]) -> Cursor | None:
+    """A cursor over a statement that has one of the words, unless it keeps its text, or is none that is understood."""
+    if not words.search(text) or not is_cut_into_words(text):
+        return None
+    cursor = Cursor(text)
+    return None if _created(cursor) == "VIEW" else cursor
+
+
+def _check_function(names: Names, text: str, cursor: Cursor) -> None:
+    """Refuse a moment or options behind a name without a database: its text is parsed in that of who calls it.
+
+    Raises:
+        UnsupportedFeatureError: the function has one.
+    """
+    for relation in relations_of(text, cursor):
+        is_looked_up = len(relation.name.parts) == 1 and bool(relation.clause or relation.options)
+        if is_looked_up and names.find(relation.name) is not None:
+            raise UnsupportedFeatureError(
+                "in a function, a table that is read as of a moment or with options must be named with its database",
+                table=str(relation.name),
+            )
 
 
 def _called(found: Sequence[tuple[Relation, NamedTable]]) -> dict[tuple[str, ...], str]:
@@ -88,7 +127,7 @@ def _changed(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
 
 def makes_view(text: str) -> bool:
     """Whether a statement makes a temporary view, which reads its tables anew each time."""
-    return "CREATE" in text.upper() and _created(Cursor(text)) == "TEMPORARY VIEW"
+    return "CREATE" in text.upper() and is_cut_into_words(text) and _created(Cursor(text)) == "TEMPORARY VIEW"
 
 
 def keeps_its_text(cursor: Cursor) -> bool:
@@ -97,30 +136,11 @@ def keeps_its_text(cursor: Cursor) -> bool:
 
 
 def _created(cursor: Cursor) -> str | None:
-    """`VIEW` or `TEMPORARY VIEW` if that is what the statement makes. Functions count as views."""
+    """`VIEW`, `TEMPORARY VIEW` or `FUNCTION` if that is what the statement makes."""
     words = [token.value.upper() for token in cursor.tokens[:6]]
     if words[:1] != ["CREATE"] or "TABLE" in words[:4]:
         return None
     kind = next((number for number, word in enumerate(words) if word in _KEEPS_ITS_TEXT), None)
     if kind is None:
         return None
-    return "TEMPORARY VIEW" if words[kind] == "VIEW" and _TEMPORARY & {*words[:kind]} else "VIEW"
-
-
-def _as_of(spark: SparkSession, relation: Relation, table: NamedTable) -> str | None:
-    """The time or instant that a relation is to be read at, as text in the table's time zone.
-
-    Cost: of an expression that is a moment, and no text, a load of the table.
-    """
-    if relation.moment is None:
-        return None
-    written = str(relation.moment)
-    if _LITERAL.fullmatch(written):
-        return written.strip("'")
-    value = plain_sql(spark, f"SELECT {written} AS moment")
-    if isinstance(value.schema.fields[0].dataType, TimestampType):
-        [row] = value.select(sql.unix_millis("moment")).collect()
-        config = table.open(spark).handle.state.config
-        return str(row[0]) if row[0] is None else format_instant_time(row[0], table_zone(config))
-    [row] = value.select(sql.col("moment").cast("string")).collect()
-    return str(row[0])
+    return "TEMPORARY VIEW" if words[kind] == "VIEW" and _TEMPORARY & {*words[:kind]} else words[kind]

@@ -8,51 +8,34 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.spark.enable import Original
-from pyhudi.spark.settings import is_connect
+from pyhudi.spark.reads.callbacks import original_errors
 from pyhudi.sql.arguments import bound, with_frames
 from pyhudi.sql.dispatch import may_be_ours, statement_of
 from pyhudi.sql.functions.table_functions import calls_functions, with_table_functions
-from pyhudi.sql.plain import passes, passing
-from pyhudi.sql.reads import with_hudi_tables
+from pyhudi.sql.plain import passing
 from pyhudi.sql.text.tokens import is_cut_into_words
+from pyhudi.sql.with_tables import with_hudi_tables
 
 
 def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], original: Original) -> Any:
     """What `spark.sql(text, args, **frames)` gives; `original` is the method of Spark."""
-    if passes(text) or not is_cut_into_words(text):
-        return _by_spark(original, spark, text, args, frames)
     rows = _run_if_ours(spark, text, args, frames)
     if rows is not None:
         return rows
-    if calls_functions(text):
+    if calls_functions(text) and is_cut_into_words(text):
         called = with_table_functions(spark, bound(text, args), is_format=bool(frames))
         if called is not None:
             text, args, frames = called.text, None, {**frames, **called.frames}
     found = with_hudi_tables(spark, text, frames)
-    if found is None:
-        with passing(text):
-            return _by_spark(original, spark, text, args, frames)
-    with passing(found.text):
-        return _by_spark(original, spark, found.text, args, {**frames, **found.frames})
-
-
-def _by_spark(original: Original, spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any]) -> Any:
-    try:
+    if found is not None:
+        text, frames = found.text, {**frames, **found.frames}
+    with passing(spark, text), original_errors():
         return original(spark, text, args, **frames)
-    except Exception as error:
-        if is_connect(spark):
-            raise
-        from pyhudi.sql.parser import as_spark_raises  # noqa: PLC0415 - py4j is not everywhere
-
-        told = as_spark_raises(error)
-        if told is error:
-            raise
-        raise told from None
 
 
 def _run_if_ours(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any]) -> DataFrame | None:
     """The rows of a statement on a Hudi table; None if the statement is Spark's, and nothing was done."""
-    if not may_be_ours(text):
+    if not may_be_ours(text) or not is_cut_into_words(text):
         return None
     with with_frames(spark, text, frames) as written:
         statement = statement_of(spark, bound(written, args))

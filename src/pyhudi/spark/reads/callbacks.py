@@ -9,16 +9,27 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from py4j.clientserver import ClientServer
 from py4j.java_gateway import JavaGateway, JavaObject
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
+from pyhudi.errors import HudiError
 from pyhudi.spark.settings import is_connect
 
 _WAIT_SECONDS = 60
+_UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
+_lock = threading.Lock()
+_raised: list[list[HudiError]] = []
+"""For each block of `original_errors` that runs: the errors that calls of the JVM have ended in meanwhile."""
 _log = logging.getLogger(__name__)
 _known: weakref.WeakKeyDictionary[JavaGateway, bool] = weakref.WeakKeyDictionary()
 _starting = threading.Lock()
@@ -84,6 +95,77 @@ def _answers(gateway: JavaGateway) -> bool:
         _log.info("the JVM cannot call this process: %s", error)
         return False
     return True
+
+
+class CalledByJava:
+    """An object of this process that the JVM calls. It is equal to itself alone. Subclasses say what they implement."""
+
+    def toString(self) -> str:  # noqa: N802 - Java's names
+        """How the JVM shows this object."""
+        return f"{type(self).__name__} of pyhudi"
+
+    def hashCode(self) -> int:  # noqa: N802
+        """As Java asks for it."""
+        return id(self) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:
+        """As Java asks for it."""
+        return self is other
+
+
+def answer(call: Callable[[], Any]) -> Any:
+    """What a call gives to the JVM.
+
+    An error of the JVM goes back there as the object that it was, and one of pyhudi as an `IllegalArgumentException`
+    with its text: what else Python raises reaches the JVM, and so the user, as a trace of calls.
+    """
+    try:
+        return call()
+    except PySparkException as error:
+        origin = getattr(error, "_origin", None)
+        if origin is None:
+            raise
+        raise Py4JJavaError("", origin) from error
+    except HudiError as error:
+        with _lock:
+            for errors in _raised:
+                errors.append(error)
+        raised = SparkContext._jvm.java.lang.IllegalArgumentException(_text(error))
+        raise Py4JJavaError("", raised) from error
+
+
+@contextmanager
+def original_errors() -> Iterator[None]:
+    """Raise an error that comes through the JVM as it was raised in a call of this process during the block."""
+    raised: list[HudiError] = []
+    with _lock:
+        _raised.append(raised)
+    try:
+        yield
+    except Exception as error:
+        original = _original(error, raised)
+        if original is error:
+            raise
+        raise original from None
+    finally:
+        with _lock:
+            _raised[:] = [errors for errors in _raised if errors is not raised]
+
+
+def _original(error: Exception, raised: Sequence[HudiError]) -> Exception:
+    """The error that another one tells of. Java wraps what a method of an interface does not declare."""
+    shown = str(error)
+    for known in reversed(raised):
+        if _text(known) in shown:
+            return known
+    if isinstance(error, Py4JJavaError) and error.java_exception.getClass().getName() == _UNDECLARED:
+        undeclared: Exception = convert_exception(error.java_exception.getUndeclaredThrowable())
+        return undeclared
+    return error
+
+
+def _text(error: HudiError) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 class _Nothing:

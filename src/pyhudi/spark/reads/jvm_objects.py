@@ -61,6 +61,13 @@ class Jvm:
         """The only instance of a Scala object."""
         return getattr(self.named(f"{name}$"), "MODULE$")
 
+    def field(self, class_name: str, name: str) -> Any:
+        """A field of a class of Spark, also a private one, to be read and set by reflection."""
+        loader = self.spark._jsparkSession.getClass().getClassLoader()
+        field = self.root.java.lang.Class.forName(class_name, True, loader).getDeclaredField(name)
+        field.setAccessible(True)
+        return field
+
     def sequence(self, items: Sequence[Any]) -> Any:
         """A Scala sequence. Cost: one call per item."""
         return self.root.PythonUtils.toSeq(list(items))

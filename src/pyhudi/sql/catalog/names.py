@@ -10,13 +10,12 @@ from pyspark.sql import SparkSession
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.spark.enable import FORMATS
 from pyhudi.spark.options import with_session_store
-from pyhudi.sql.catalog.session_tables import CatalogTable, SessionTables, session_tables
+from pyhudi.sql.catalog.session_tables import SESSION_CATALOG, CatalogTable, SessionTables, session_tables
 from pyhudi.sql.catalog.table_properties import session_options
 from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.tokens import Name
 
 _PATH_NAMESPACE = "hudi"
-_SESSION_CATALOG = "spark_catalog"
 
 
 class NotHudi(Exception):  # noqa: N818 - not an error: the statement is Spark's
@@ -44,13 +43,19 @@ class NamedTable:
         return quoted_name(*self.name.parts)
 
     @property
+    def full_name(self) -> tuple[str, ...]:
+        """The name under which the table is found from everywhere: that of the session catalog, or the path."""
+        parts = self.name.parts
+        return parts if self.entry is None else (SESSION_CATALOG, self.entry.database, self.entry.table)
+
+    @property
     def full_names(self) -> tuple[tuple[str, ...], ...]:
         """The names by which statements may call the table, in lower case: as this one does, and the catalog."""
         own = tuple(part.lower() for part in self.name.parts)
         if self.entry is None:
             return (own,)
         listed = (self.entry.database.lower(), self.entry.table.lower())
-        return tuple({own: None, listed: None, (_SESSION_CATALOG, *listed): None})
+        return tuple({own: None, listed: None, (SESSION_CATALOG, *listed): None})
 
     def called(self, alias: str | None) -> dict[tuple[str, ...], str]:
         """The names of several parts that columns may have before them, with that of the rows; none with an `alias`."""
@@ -72,10 +77,14 @@ class NamedTable:
 
 
 class Names:
-    """The tables of one session, by name. Each name is looked up once for a statement."""
+    """The tables of one session, by name. Each name is looked up once for a statement.
 
-    def __init__(self, spark: SparkSession) -> None:
+    `namespace`: that of names of one part; the current one if it is empty.
+    """
+
+    def __init__(self, spark: SparkSession, namespace: tuple[str, ...] = ()) -> None:
         self.spark = spark
+        self._namespace = namespace
         self.tables: SessionTables = session_tables(spark)
         self._known: dict[tuple[str, ...], NamedTable | None] = {}
 
@@ -107,12 +116,13 @@ class Names:
         return self.tables.find(name.parts[-2] if len(name.parts) > 1 else None, name.parts[-1]) is not None
 
     def _look_up(self, name: Name) -> NamedTable | None:
-        parts = name.parts
+        parts = (*self._namespace, *name.parts) if len(name.parts) == 1 else name.parts
         if is_path(parts):
             return NamedTable(name, parts[1])
-        if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != _SESSION_CATALOG):
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != SESSION_CATALOG):
             return None
-        entry = self.tables.find(parts[-2] if len(parts) > 1 else None, parts[-1])
+        database = parts[-2] if len(parts) > 1 else None
+        entry = self.tables.find(database, parts[-1], in_session_catalog=len(parts) == 3)
         if entry is None or (entry.provider or "").lower() not in FORMATS or entry.location is None:
             return None
         return NamedTable(name, entry.location, entry, entry.properties)

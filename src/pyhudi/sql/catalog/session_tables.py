@@ -17,7 +17,8 @@ from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
 
 _SEPARATOR = "\0"
-_SESSION_CATALOG = "spark_catalog"
+SESSION_CATALOG = "spark_catalog"
+"""The name of a session's own catalog."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,17 @@ class CatalogTable:
     @property
     def quoted(self) -> str:
         """Its full name in backticks, for texts of SQL."""
-        return quoted_name(_SESSION_CATALOG, self.database, self.table)
+        return quoted_name(SESSION_CATALOG, self.database, self.table)
 
 
 class SessionTables(Protocol):
     """The tables of a session's own catalog."""
 
-    def find(self, database: str | None, table: str) -> CatalogTable | None:
+    def find(self, database: str | None, table: str, *, in_session_catalog: bool = False) -> CatalogTable | None:
         """The table of a name, in the current database if none is named.
 
-        None where there is none, where a temporary view has the name, and where the current catalog is another one.
+        None where there is none, where a temporary view has the name, and where the current catalog is another one,
+        unless the name says `in_session_catalog`.
         """
         ...
 
@@ -68,18 +70,25 @@ class TablesOfDriver:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def find(self, database: str | None, table: str) -> CatalogTable | None:
+    def is_hudi(self, database: str, table: str) -> bool:
+        """Whether this is a Hudi table. Cost: four calls to the JVM."""
+        found = self._metadata(database, table)
+        return found is not None and (_provider(found) or "").lower() in FORMATS
+
+    def forget(self, database: str, table: str) -> None:
+        """Have Spark look anew at what this table is."""
+        classes = _classes(self._spark)
+        classes.catalog.invalidateCachedTable(classes.identifier(table, classes.option.apply(database)))
+
+    def find(self, database: str | None, table: str, *, in_session_catalog: bool = False) -> CatalogTable | None:
         """The table of a name."""
         found = self._metadata(database, table)
-        if found is None:
+        name = None if found is None else _provider(found)
+        if found is None or name is None:
             return None
-        provider = found.provider().toString()  # `Some(hudi)`; one call less than asking whether there is one
-        if not provider.startswith("Some("):
-            return None
-        name = provider[5:-1]
         if name.lower() not in FORMATS:
             return CatalogTable(database or "", table, name, None, managed=False)
-        if self._spark._jsparkSession.sessionState().catalogManager().currentCatalog().name() != _SESSION_CATALOG:
+        if not in_session_catalog and self._current_catalog() != SESSION_CATALOG:
             return None
         uri = found.storage().locationUri()
         return CatalogTable(
@@ -90,6 +99,9 @@ class TablesOfDriver:
             found.tableType().name() == "MANAGED",
             {**_mapping(found.storage().properties()), **_mapping(found.properties())},
         )
+
+    def _current_catalog(self) -> str:
+        return str(self._spark._jsparkSession.sessionState().catalogManager().currentCatalog().name())
 
     def _metadata(self, database: str | None, table: str) -> Any:
         """The entry in the JVM; None where there is none."""
@@ -125,6 +137,12 @@ def _classes(spark: SparkSession) -> _Classes:
     return _classes_of[spark]
 
 
+def _provider(entry: Any) -> str | None:
+    """The format of an entry of the catalog; None for a view."""
+    provider = entry.provider().toString()  # `Some(hudi)`; one call less than asking whether there is one
+    return provider[5:-1] if provider.startswith("Some(") else None
+
+
 def _location(spark: SparkSession, uri: Any) -> str:
     """A folder as Hadoop writes it, which has no escapes."""
     written = str(uri.toString())
@@ -145,9 +163,10 @@ class TablesOfConnect:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def find(self, database: str | None, table: str) -> CatalogTable | None:
+    def find(self, database: str | None, table: str, *, in_session_catalog: bool = False) -> CatalogTable | None:
         """The table of a name."""
-        where = "" if database is None else f"IN {quoted_name(database)} "
+        namespace = (*([SESSION_CATALOG] if in_session_catalog else []), *([] if database is None else [database]))
+        where = f"IN {quoted_name(*namespace)} " if namespace else ""
         pattern = re.sub(r"[^\w]", ".", table)
         try:
             rows = plain_sql(self._spark, f"SHOW TABLE EXTENDED {where}LIKE {quoted_text(pattern)}").collect()
@@ -159,7 +178,7 @@ class TablesOfConnect:
         if len(found) != 1 or found[0]["isTemporary"]:
             return None
         facts = facts_of(found[0]["information"])
-        if facts.get("Catalog") != _SESSION_CATALOG or "Provider" not in facts:
+        if facts.get("Catalog") != SESSION_CATALOG or "Provider" not in facts:
             return None
         return CatalogTable(
             facts["Database"],

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pyhudi.spark.enable import STREAM_READER_NOTES, Original, notes_of, refuse_unsupported, wrap, written_rows
+from pyhudi.spark.reads.callbacks import original_errors
 from pyhudi.sql.can_parse import can_parse
 
 
@@ -26,16 +27,18 @@ def install_names(spark: SparkSession) -> None:
 
 def _table(original: Original) -> Original:
     def table(self: Any, tableName: Any) -> Any:  # noqa: N803 - Spark's own name
-        rows = _read_by_name(self, tableName, {})
-        return original(self, tableName) if rows is None else rows
+        with original_errors():
+            rows = _read_by_name(self, tableName, {})
+            return original(self, tableName) if rows is None else rows
 
     return table
 
 
 def _read_table(original: Original) -> Original:
     def table(self: Any, tableName: Any) -> Any:  # noqa: N803 - Spark's own name
-        rows = _read_by_name(_session_of(self), tableName, notes_of(self).options)
-        return original(self, tableName) if rows is None else rows
+        with original_errors():
+            rows = _read_by_name(_session_of(self), tableName, notes_of(self).options)
+            return original(self, tableName) if rows is None else rows
 
     return table
 
@@ -62,11 +65,14 @@ def _session_of(reader: Any) -> Any:
 
 
 def _read_by_name(spark: Any, name: Any, options: dict[str, str]) -> Any:
-    """The rows of a Hudi table, None for other names."""
+    """The rows of a Hudi table; None for other names, and where Spark resolves the name itself."""
     if not isinstance(name, str) or not can_parse():
         return None
     from pyhudi.sql.frames import by_name  # noqa: PLC0415 - with sqlglot
+    from pyhudi.sql.sessions import serve  # noqa: PLC0415 - the same
 
+    if not options and serve(spark):
+        return None
     found = by_name.find(spark, name)
     return None if found is None else by_name.read(spark, found, options)
 

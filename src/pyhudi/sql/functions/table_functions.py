@@ -19,7 +19,7 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.functions.function_rows import file_slice_rows, timeline_rows
-from pyhudi.sql.functions.jvm_functions import register
+from pyhudi.sql.functions.jvm_functions import current_namespace, plan_of, register
 from pyhudi.sql.functions.metadata_records import metadata_records
 from pyhudi.sql.rewriting import keeps_its_text
 from pyhudi.sql.statements.call import context_of, evaluated, values_of
@@ -72,8 +72,10 @@ FUNCTIONS: Final[Mapping[str, _Function]] = {
 _CALLED = re.compile(rf"\b(?:{'|'.join(FUNCTIONS)})\b\s*\(", re.IGNORECASE)
 
 
-def rows_of_call(name: str, spark: SparkSession, *values: Any) -> DataFrame:
+def rows_of_call(name: str, spark: SparkSession, *values: Any, namespace: tuple[str, ...] = ()) -> DataFrame:
     """The rows of a function for the values of its arguments, of which the first is a table's name or path.
+
+    `namespace`: that of names of one part; the current one if it is empty.
 
     Raises `ConfigError` for too few or too many arguments, or a null, and what opening and reading the table raises.
     """
@@ -82,7 +84,7 @@ def rows_of_call(name: str, spark: SparkSession, *values: Any) -> DataFrame:
         usage = ", ".join(("table", *function.arguments))
         raise ConfigError(f"{name} takes ({usage}), of which the first {1 + function.needed} must be given")
     first, *others = (str(value).lower() if isinstance(value, bool) else str(value) for value in values)
-    context = context_of(spark)
+    context = context_of(spark, namespace)
     table = context.by_path(first, {}) if "/" in first else context.by_name(first, {})
     return function.rows(spark, table, *others)
 
@@ -107,7 +109,7 @@ def with_table_functions(spark: SparkSession, text: str, *, is_format: bool) -> 
 
     Raises `SqlStatementError` for an argument that is no constant, and what `rows_of_call` raises.
     """
-    _register(spark)
+    register_functions(spark)
     cursor = Cursor(text)
     if keeps_its_text(cursor):
         if is_connect(spark):
@@ -146,7 +148,11 @@ def _escaped(text: str, *, is_format: bool) -> str:
 _registered: WeakKeyDictionary[SparkSession, Sequence[bool]] = WeakKeyDictionary()
 
 
-def _register(spark: SparkSession) -> None:
+def register_functions(spark: SparkSession) -> None:
     """Give a classic session the functions, once."""
     if not is_connect(spark) and spark not in _registered:
-        _registered[spark] = [register(spark, name, functools.partial(rows_of_call, name)) for name in FUNCTIONS]
+        _registered[spark] = [register(spark, name, functools.partial(_plan_of_call, name)) for name in FUNCTIONS]
+
+
+def _plan_of_call(name: str, spark: SparkSession, *values: Any) -> Any:
+    return plan_of(rows_of_call(name, spark, *values, namespace=current_namespace(spark)))

@@ -16,6 +16,7 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, TableNotFoundError, UnsupportedFeatureError
 from pyhudi.spark.options import with_session_store
 from pyhudi.sql.catalog.names import Names, NotHudi
+from pyhudi.sql.catalog.session_tables import SESSION_CATALOG
 from pyhudi.sql.catalog.table_properties import session_options
 from pyhudi.sql.procedures.binding import Argument, WrongArgumentError, bind, nearest
 from pyhudi.sql.procedures.call_context import CallContext, Given
@@ -25,7 +26,6 @@ from pyhudi.sql.statements.protocol import frame_of
 from pyhudi.sql.text.tokens import Cursor, Slice, error_at
 
 _NAMESPACES = ((), ("system",), ("spark_catalog", "system"), ("spark_catalog",))
-_SESSION_CATALOG = "spark_catalog"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _PLAIN_TEXT = re.compile(r'\'([^\'\\]*)\'|"([^"\\]*)"')
 _WORDS: Mapping[str, Any] = {"TRUE": True, "FALSE": False, "NULL": None}
@@ -73,7 +73,7 @@ def parse(cursor: Cursor, names: Names) -> Call:
     if tuple(namespace) not in _NAMESPACES:
         raise NotHudi(str(name))
     procedure = PROCEDURES.get(last)
-    if len(namespace) < 2 and names.spark.catalog.currentCatalog() != _SESSION_CATALOG:
+    if len(namespace) < 2 and names.spark.catalog.currentCatalog() != SESSION_CATALOG:
         raise NotHudi(str(name))
     if procedure is None:
         message = f"there is no procedure {last}, CALL help lists them"
@@ -123,9 +123,9 @@ def evaluated(spark: SparkSession, parts: Sequence[Slice]) -> Sequence[Any]:
     return list(row)
 
 
-def context_of(spark: SparkSession) -> CallContext:
-    """What procedures work with in a session."""
-    names = Names(spark)
+def context_of(spark: SparkSession, namespace: tuple[str, ...] = ()) -> CallContext:
+    """What procedures work with in a session; `namespace` is that of names of one part, if not the current one."""
+    names = Names(spark, namespace)
 
     def by_name(text: str, options: Mapping[str, str]) -> HudiTable:
         cursor = Cursor(text)

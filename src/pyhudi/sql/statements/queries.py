@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 
 from pyhudi.environment import SYSTEM
 from pyhudi.spark.settings import is_connect
+from pyhudi.sql.catalog.names import NamedTable
 from pyhudi.sql.reads import table_rows
-from pyhudi.sql.rewriting import Read, rewritten
+from pyhudi.sql.rewriting import with_queries
 from pyhudi.sql.statements.new_values import Assignment
 from pyhudi.sql.text.quoting import quoted_name
+from pyhudi.sql.text.relations import Relation
 from pyhudi.sql.text.tokens import Slice
 
 _SELECT = "SELECT "
@@ -27,13 +29,13 @@ class Queries:
     """The Hudi tables that the expressions of a statement read on Spark Connect, each in a temporary view."""
 
     spark: SparkSession
-    _views: dict[str, Read] = field(default_factory=dict)
+    _views: dict[str, tuple[NamedTable, Relation]] = field(default_factory=dict)
 
     def of(self, part: Slice) -> Slice:
         """An expression with names of views in the place of those of Hudi tables."""
         if not is_connect(self.spark):
             return part
-        found = rewritten(self.spark, _SELECT + part.text, self._view)
+        found = with_queries(self.spark, _SELECT + part.text, self._view)
         return part if found is None else Slice(found.removeprefix(_SELECT), part.start)
 
     def of_values(self, assigned: Sequence[Assignment] | None) -> tuple[Assignment, ...] | None:
@@ -47,18 +49,18 @@ class Queries:
 
     def refresh(self) -> None:
         """Let the views read the newest state. Cost: that of planning a read of each table."""
-        for name, read in self._views.items():
-            table_rows(self.spark, read.table, read.as_of).createOrReplaceTempView(name)
+        for name, (table, relation) in self._views.items():
+            table_rows(self.spark, table, relation.moment, relation.options).createOrReplaceTempView(name)
 
     def drop(self) -> None:
         """Drop the views."""
         for name in self._views:
             self.spark.catalog.dropTempView(name)
 
-    def _view(self, read: Read) -> str:
+    def _view(self, table: NamedTable, relation: Relation) -> str:
         name = "_".join(["pyhudi", *SYSTEM.ids.uuid().split("-")])
-        table_rows(self.spark, read.table, read.as_of).createOrReplaceTempView(name)
-        self._views[name] = read
+        table_rows(self.spark, table, relation.moment, relation.options).createOrReplaceTempView(name)
+        self._views[name] = (table, relation)
         return quoted_name(name)
 
 

@@ -1,15 +1,15 @@
 """The places of a statement where a table is read: names after FROM, JOIN, commas, and TABLE as a query of its own.
 
-No look-up, and no Spark. What is in doubt is left out: Spark then reads the table itself, through the slower data
-source. `FROM` inside of functions (`extract(year FROM ts)`), names of common table expressions, functions and columns
-are not tables.
+No look-up, and no Spark. What is in doubt is left out: Spark then says that it cannot read the table. `FROM` inside of
+functions (`extract(year FROM ts)`), names of common table expressions, functions and columns are not tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pyhudi.sql.text.clauses import properties
 from pyhudi.sql.text.tokens import Cursor, Name, Slice, Token
 
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
@@ -88,8 +88,10 @@ class Relation:
 
     Attributes:
         name: the name.
-        end: where the name ends, with the moment if there is one.
+        end: where the name ends, with the moment and the options if there are some.
         moment: the expression of `TIMESTAMP AS OF`, or of `VERSION AS OF`.
+        clause: the moment with the words before it; empty for now.
+        options: those of `WITH (…)`.
         alias_at: the place where the name of the relation has to be written, None if the statement has an alias.
         query_at: where `TABLE` begins, if that is before the name and makes it a query.
     """
@@ -99,6 +101,8 @@ class Relation:
     moment: Slice | None
     alias_at: int | None
     query_at: int | None = None
+    clause: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -175,7 +179,12 @@ def _upper(token: Token) -> str:
 def _begins_name(token: Token) -> bool:
     if token.is_quoted_name:
         return True
-    return not token.is_text and token.value[:1].isidentifier() and _upper(token) not in _NO_TABLE
+    return _is_bare_name(token) and _upper(token) not in _NO_TABLE
+
+
+def _is_bare_name(token: Token) -> bool:
+    """Whether this is a name without backticks, which may begin with a digit, or a word."""
+    return not token.is_text and token.kind != "NUMBER" and (token.value[0] == "_" or token.value[0].isalnum())
 
 
 def _opened(cursor: Cursor, level: _Level) -> _Level:
@@ -204,6 +213,7 @@ def _close(levels: list[_Level]) -> None:
 def _note(cursor: Cursor, level: _Level, token: Token, *, is_merge: bool) -> None:
     """What a word that is no table says about those that follow."""
     word = _upper(token)
+    is_inline_table = level.expects and word == "VALUES"
     level.expects = level.expects and word == "LATERAL"
     before = cursor.tokens[cursor.position - 1] if cursor.position else None
     if not (level.is_query or level.is_relation) or (before is not None and before.is_word(".")):
@@ -222,7 +232,7 @@ def _note(cursor: Cursor, level: _Level, token: Token, *, is_merge: bool) -> Non
         level.expects = level.in_from
     elif word == "LATERAL":
         level.in_from = level.in_from and not cursor.peek("LATERAL", "VIEW")
-    elif word in _ENDS_FROM:
+    elif word in _ENDS_FROM and not is_inline_table:
         level.in_from = level.expects = False
     elif word == "USING" and is_merge:
         level.in_from = level.expects = True
@@ -250,8 +260,11 @@ def _relation(cursor: Cursor, levels: list[_Level]) -> Relation | None:
         return None
     if len(name.parts) == 1 and any(name.parts[0].lower() in level.hidden for level in levels):
         return None
-    moment = _moment(cursor)
-    end = name.end if moment is None else moment.start + len(moment.text)
+    begin = cursor.place
+    moment = moment_of(cursor)
+    clause = "" if moment is None else cursor.text[begin : moment.start + len(moment.text)]
+    options = properties(cursor) if cursor.peek("WITH", "(") and cursor.accept("WITH") else {}
+    end = cursor.tokens[cursor.position - 1].end
     position = cursor.position
     alias_at: int | None = end
     if cursor.accept("TABLESAMPLE"):
@@ -259,20 +272,18 @@ def _relation(cursor: Cursor, levels: list[_Level]) -> Relation | None:
         if cursor.accept("REPEATABLE"):
             cursor.parenthesised()
         alias_at = cursor.tokens[cursor.position - 1].end
-    if cursor.peek("WITH", "("):  # options of a read, which only the data source takes
-        return None
     token = cursor.token
     if token is not None and (token.is_quoted_name or cursor.peek("AS") or _is_alias(token)):
         alias_at = None
     cursor.position = position
-    return Relation(name, end, moment, alias_at)
+    return Relation(name, end, moment, alias_at, clause=clause, options=options)
 
 
 def _is_alias(token: Token) -> bool:
-    return not token.is_text and token.value[:1].isidentifier() and _upper(token) not in _NO_ALIAS
+    return _is_bare_name(token) and _upper(token) not in _NO_ALIAS
 
 
-def _moment(cursor: Cursor) -> Slice | None:
+def moment_of(cursor: Cursor) -> Slice | None:
     """Take `[FOR] TIMESTAMP AS OF expression`, or the same with VERSION."""
     ahead = cursor.position
     cursor.accept("FOR")
