@@ -199,7 +199,7 @@ def test_an_opened_table_answers_from_the_moment_it_was_opened() -> None:
     storage = MemoryStorage()
     table = new_table(storage)
     table.insert(rows((1, "oslo", 1, "a")))
-    before = table.refresh()
+    before = open_table(storage)
     table.upsert(rows((1, "oslo", 2, "b")))
     table.delete_partition("city=oslo")
 
