@@ -176,12 +176,12 @@ def _may_have_appended(instant: Instant) -> bool:
 
 
 def _load_markers(storage: Storage, instant_time: str) -> frozenset[str] | None:
-    """The data files that a write has markers for; None if it has no markers or they are damaged.
+    """The data files that a write has markers for; None if it has no markers, or they are damaged or not all there.
 
     An error of the store is raised, and the rollback is tried again later.
     """
     try:
-        return load_markers(storage, instant_time) or None
+        return load_markers(storage, instant_time, whole=True) or None
     except CorruptDataError as damage:
         _log.warning("markers are damaged, so the whole table is searched for files: %s", damage)
         return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.markers import (
     MARKERS_BYTES_MAX,
     is_markers_file,
     marker_folder,
+    markers_file_name,
     parse_marker_path,
     parse_markers_file,
 )
@@ -21,8 +23,10 @@ from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId
 
 
-def load_markers(storage: Storage, instant_time: str) -> frozenset[str]:
+def load_markers(storage: Storage, instant_time: str, *, whole: bool = False) -> frozenset[str]:
     """The data files that a write has markers for, as paths relative to the table; empty if it has none.
+
+    `whole`: a `MARKERS<n>` file that is missing before the last one counts as damage. JVM Hudi may leave a number out.
 
     Cost: one recursive listing of the write's marker folder, and one read per `MARKERS<n>` file.
 
@@ -31,6 +35,8 @@ def load_markers(storage: Storage, instant_time: str) -> frozenset[str]:
         CorruptDataError: a `MARKERS<n>` file is damaged.
     """
     listed = storage.list_recursive(marker_folder(instant_time))
+    if whole:
+        _check_whole({info.name for info in listed if is_markers_file(info.name)}, marker_folder(instant_time))
     return frozenset(_announced(storage, instant_time, listed))
 
 
@@ -61,6 +67,11 @@ def groups_of_files(data_paths: Iterable[str]) -> Iterator[FileGroupId]:
         name = parse_data_file(file_name)
         if name is not None:
             yield FileGroupId(partition_path, name.file_id)
+
+
+def _check_whole(names: Collection[str], folder: str) -> None:
+    if missing := {markers_file_name(number) for number in range(len(names))} - {*names}:
+        raise CorruptDataError("a file of markers is missing", path=f"{folder}/{min(missing)}")
 
 
 def _announced(storage: Storage, instant_time: str, listed: Iterable[FileInfo]) -> Iterator[str]:
