@@ -68,7 +68,7 @@ def _begin(recorder: Recorder, options: MetricsOptions) -> None:
             url = gateway_url(options.gateway_host, options.gateway_port, f"{options.gateway_job}{suffix}" or "pyhudi")
             send = partial(push, recorder, url, dict(options.gateway_labels))
             at_exit = partial(delete_pushed, url) if options.gateway_deletes else send
-            send_periodically(send, seconds=options.gateway_period_seconds, at_exit=at_exit)
+            send_periodically(send, to=url, seconds=options.gateway_period_seconds, at_exit=at_exit)
         case ReporterType.GRAPHITE:
             send = partial(
                 send_to_graphite,
@@ -77,7 +77,8 @@ def _begin(recorder: Recorder, options: MetricsOptions) -> None:
                 port=options.graphite_port,
                 prefix=options.graphite_prefix,
             )
-            send_periodically(send, seconds=options.graphite_period_seconds, at_exit=send)
+            to = f"{options.graphite_host}:{options.graphite_port}"
+            send_periodically(send, to=to, seconds=options.graphite_period_seconds, at_exit=send)
         case ReporterType.CONSOLE:
             print_periodically(partial(print_values, recorder))
         case ReporterType.SLF4J:

@@ -57,23 +57,23 @@ def serve_prometheus(recorder: Recorder, *, port: int) -> int | None:
     return server.server_address[1]
 
 
-def send_periodically(send: Callable[[], None], *, seconds: float, at_exit: Callable[[], None]) -> None:
-    """Call `send` every so many seconds, and `at_exit` when the process ends."""
-    reports = _Reports(send)
+def send_periodically(send: Callable[[], None], *, to: str, seconds: float, at_exit: Callable[[], None]) -> None:
+    """Call `send` every so many seconds, and `at_exit` when the process ends. `to`: where it sends, for warnings."""
+    reports = _Reports(send, to)
 
     def repeat() -> bool:
         reports.attempt()
         return True
 
     SYSTEM.timers.every(seconds, repeat, name="pyhudi metrics")
-    atexit.register(_Reports(at_exit).attempt)
+    atexit.register(_Reports(at_exit, to).attempt)
 
 
 class _Reports:
     """Attempts to report, of which the first failure in a row is a warning."""
 
-    def __init__(self, send: Callable[[], None]) -> None:
-        self._send = send
+    def __init__(self, send: Callable[[], None], to: str) -> None:
+        self._send, self._to = send, to
         self._is_failing = False
 
     def attempt(self) -> None:
@@ -82,7 +82,7 @@ class _Reports:
             self._send()
         except (OSError, ValueError) as error:
             if not self._is_failing:
-                _log.warning("metrics could not be reported, which stops nothing else: %s", error)
+                _log.warning("metrics could not be reported to %s, which stops nothing else: %s", self._to, error)
             self._is_failing = True
         else:
             self._is_failing = False
@@ -131,4 +131,4 @@ def log_values(recorder: Recorder) -> None:
 
 def print_periodically(report: Callable[[], None]) -> None:
     """Print or log every 30 seconds, as JVM Hudi does, and when the process ends."""
-    send_periodically(report, seconds=_PRINTED_EVERY_SECONDS, at_exit=report)
+    send_periodically(report, to="this process", seconds=_PRINTED_EVERY_SECONDS, at_exit=report)
