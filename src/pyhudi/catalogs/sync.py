@@ -1,7 +1,8 @@
 """Making a catalog say what a table is: entries, columns, partitions, and last of all up to which write.
 
 Everything is taken from one loaded state of the table. The stamp is put when all that it speaks for is there, so a sync
-that dies, or loses its connection, leaves an older stamp or none, and the next one makes up for it.
+that dies, or loses its connection, leaves an older stamp or none, and the next one makes up for it. So do two that run
+beside each other, of which either may have dropped what the other added: who sees the other's stamp takes it away.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import TypeVar
 
 from pyhudi.catalogs.entries import (
     COMPLETION_STAMP,
-    PATH,
     TIME_STAMP,
     location_of,
     partition_fields_of,
@@ -79,7 +79,7 @@ def _sync_entry(
     dry_run: bool,
 ) -> Synced:
     present = catalog.find_table(wanted.database, wanted.name)
-    stamp = None if present is None else present.parameters.get(TIME_STAMP)
+    stamps = {} if present is None else _stamps_in(present.parameters)
     target = None if present is None else _altered(present, wanted, options)
     altered = target is not None and target != present
     if present is None and not dry_run:
@@ -89,15 +89,14 @@ def _sync_entry(
     changes = _Changes()
     written = None
     if wanted.partition_columns:
-        completed = None if present is None else present.parameters.get(COMPLETION_STAMP)
-        written = states.written_since(stamp, completed)
+        written = states.written_since(stamps.get(TIME_STAMP), stamps.get(COMPLETION_STAMP))
         folders = states.folders(written)
         changes = _changes([] if present is None else catalog.partitions(present, folders.asked), folders)
         if changes.count and not dry_run:
             _apply(catalog, _present(catalog, wanted), changes, options)
     created = present is None
     if not dry_run and (created or altered or changes.count or not options.only_on_changes):
-        _stamp(catalog, table, wanted)
+        _stamp(catalog, table, wanted, stamps)
     return Synced(
         database=wanted.database,
         table=wanted.name,
@@ -128,8 +127,10 @@ def _altered(present: CatalogTable, wanted: CatalogTable, options: CatalogOption
             entry=_names(present.partition_columns),
             wanted=_names(wanted.partition_columns),
         )
+    is_there = _path_of(present.location) == _path_of(wanted.location)
     return replace(
         present,
+        location=present.location if is_there else wanted.location,
         columns=wanted.columns if options.with_comments else _with_comments_of(present, wanted),
         format=wanted.format,
         serde_parameters={**present.serde_parameters, **wanted.serde_parameters},
@@ -197,9 +198,20 @@ def _changes(present: Iterable[CatalogPartition], folders: _Folders) -> _Changes
     return _Changes(tuple(added), tuple(moved), tuple(sorted(gone)))
 
 
+_LOCATION = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+_SCHEMES_OF_BUCKETS = re.compile(r"s3[an]?|gs|az|abfss?|wasbs?|memory")
+
+
 def _path_of(location: str) -> str:
-    """A location without scheme and host: catalogs and programs of Hadoop spell them in several ways."""
-    return "/" + re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?", "", location).strip("/")
+    """What of a location tells it from others: its path, and the bucket or container that it is in.
+
+    Catalogs and programs of Hadoop spell schemes, and hosts of file systems, in several ways.
+    """
+    found = _LOCATION.fullmatch(location)
+    assert found is not None  # of any text
+    scheme, host, path = found.groups(default="")
+    bucket = host if _SCHEMES_OF_BUCKETS.fullmatch(scheme.lower()) else ""
+    return f"{bucket}/{path.strip('/')}"
 
 
 def _apply(catalog: Catalog, entry: CatalogTable, changes: _Changes, options: CatalogOptions) -> None:
@@ -216,8 +228,15 @@ def _batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable) -> None:
-    """Say up to which write the entry is right. Cost: two requests; one if it says so already."""
+def _stamps_in(parameters: Mapping[str, str]) -> dict[str, str]:
+    return {name: parameters[name] for name in (TIME_STAMP, COMPLETION_STAMP) if name in parameters}
+
+
+def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable, former: Mapping[str, str]) -> None:
+    """Say up to which write the entry is right. `former`: the stamps that this sync began with.
+
+    Cost: two requests; one if it says so already.
+    """
     writes = table.timeline.completed_writes
     if not writes:
         return
@@ -226,9 +245,10 @@ def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable) -> None:
     completed = [write.completion_time for write in writes if write.completion_time is not None]
     if completed:
         stamps[COMPLETION_STAMP] = max(completed)
-    serde = {**present.serde_parameters, **({PATH: wanted.location} if PATH in wanted.serde_parameters else {})}
-    location = present.location if _path_of(present.location) == _path_of(wanted.location) else wanted.location
-    target = replace(present, location=location, serde_parameters=serde, parameters={**present.parameters, **stamps})
+    now = _stamps_in(present.parameters)
+    kept = {name: value for name, value in present.parameters.items() if name not in now}
+    is_alone = now in (former, stamps)
+    target = replace(present, parameters={**kept, **(stamps if is_alone else {})})
     if target != present:
         catalog.replace_table(target, columns_of_partitions=False)
 
@@ -245,15 +265,18 @@ class _PartitionStates:
     def written_since(self, stamp: str | None, completed: str | None) -> frozenset[str] | None:
         """The paths of partitions that writes after the stamps changed; None if only a full comparison tells.
 
-        That is so without a stamp, and where its write is not on the timeline: it was archived, or undone. In
-        version 6, which has no completion times, all writes of the timeline count: one that began before the stamp may
-        have ended after it.
+        That is so without a stamp, and where a write that it names is not on the timeline: it was archived, or undone.
+        In version 6, which has no completion times, all writes of the timeline count: one that began before the stamp
+        may have ended after it.
         """
         table = self._table
-        if stamp is None or not any(one.requested_time == stamp for one in table.timeline.completed_writes):
+        writes = table.timeline.completed_writes
+        if stamp not in {write.requested_time for write in writes}:
+            return None
+        if completed is not None and completed not in {write.completion_time for write in writes}:
             return None
         paths: set[str] = set()
-        for write in table.timeline.completed_writes:
+        for write in writes:
             seen = completed is not None and write.completion_time is not None and write.completion_time <= completed
             if seen and write.requested_time <= stamp:
                 continue

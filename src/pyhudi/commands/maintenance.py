@@ -109,8 +109,7 @@ def upgrade(chosen: argparse.Namespace, output: Output) -> None:
 
 
 @command(TABLE, DRY_RUN, JSON)
-def sync(chosen: argparse.Namespace, output: Output) -> int | None:
+def sync(chosen: argparse.Namespace, output: Output) -> None:
     """Make the entries of the table in a Hive metastore, or in AWS Glue, right as of its newest write."""
     table = opened(chosen)
     output.rows(table.catalog.plan_sync() if chosen.dry_run else table.catalog.sync())
-    return None

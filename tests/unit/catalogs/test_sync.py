@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from tests.support.memory_catalog import MemoryCatalog
 
 import pyhudi
 from pyhudi.catalogs.entries import COMPLETION_STAMP, TIME_STAMP
-from pyhudi.catalogs.sync import Synced, sync_table
+from pyhudi.catalogs.sync import Synced, _path_of, sync_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CatalogError, ConfigError, InvalidRequestError
 
@@ -261,19 +262,88 @@ def test_stamp_never_speaks_for_a_commit_that_the_sync_did_not_look_at() -> None
 
 def test_write_that_began_before_the_stamp_and_ended_after_it_is_synced() -> None:
     table, catalog = new_table(), MemoryCatalog()
-    table.upsert(trips("oslo"))
-    late = table.upsert(trips("rome", first=2))
+    first = table.upsert(trips("oslo"))
+    table.upsert(trips("rome", first=2))
     last = table.upsert(trips("bonn", first=3))
     sync(table, catalog)
-    entry = catalog.tables["default", "trips"]
-    # As the entry is if `late` was still running when `last` was synced.
-    before = {**entry.parameters, COMPLETION_STAMP: str(int(late.completion_time) - 1)}
-    catalog.tables["default", "trips"] = type(entry)(**{**_fields(entry), "parameters": before})
+    # As the entry is if the write of rome was still running when the last one was synced.
+    _put_parameter(catalog, COMPLETION_STAMP, first.completion_time)
     del catalog.stored["default", "trips"]["rome",]
 
-    sync(table, catalog)
+    [done] = sync(table, catalog)
 
+    assert not done.listed_all
     assert (partitions(catalog), stamp(catalog)) == (["bonn", "oslo", "rome"], last.instant)
+
+
+def test_sync_compares_all_partitions_where_a_write_of_before_the_stamp_was_undone() -> None:
+    table, catalog = new_table(), MemoryCatalog()
+    last = table.upsert(trips("oslo"))
+    sync(table, catalog)
+    # As the entry is after a write of rome that began before the last one, ended after it, and was undone by a restore.
+    _put_parameter(catalog, COMPLETION_STAMP, str(int(last.completion_time) + 1))
+    catalog.stored["default", "trips"]["rome",] = "memory://rome"
+
+    [done] = sync(table, catalog)
+
+    assert (done.listed_all, done.dropped) == (True, 1)
+    assert partitions(catalog) == ["oslo"]
+
+
+def test_what_an_older_sync_took_away_beside_a_newer_one_comes_with_the_next() -> None:
+    table = new_table()
+    table.upsert(trips("oslo"))
+    older = pyhudi.HudiTable.for_path(table.handle.storage.uri)
+    table.upsert(trips("rome", first=2))
+
+    class Beside(MemoryCatalog):
+        def add_partitions(self, entry: Any, added: Any) -> None:
+            super().add_partitions(entry, added)
+            if len(added) == 2:
+                sync(older, self)
+
+    catalog = Beside()
+    sync(table, catalog)
+    assert partitions(catalog) == ["oslo"]
+
+    [done] = sync(table, catalog)
+
+    assert done.listed_all
+    assert partitions(catalog) == ["oslo", "rome"]
+
+
+@pytest.mark.parametrize("old", ["s3://old/{path}", "memory://old/{path}", "memory://{bucket}/old"])
+def test_table_at_another_place_has_its_entry_moved(old: str) -> None:
+    table, catalog = new_table(partition_by=None), MemoryCatalog()
+    table.upsert(trips("oslo"))
+    sync(table, catalog, sync_as_datasource="false")
+    entry = catalog.tables["default", "trips"]
+    bucket, path = entry.location.removeprefix("memory://").split("/")
+    catalog.tables["default", "trips"] = replace(entry, location=old.format(bucket=bucket, path=path))
+
+    [done] = sync(table, catalog, sync_as_datasource="false")
+
+    assert done.altered
+    assert catalog.tables["default", "trips"].location == entry.location
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/lake/trips", "file:/lake/trips/"),
+        ("file:///lake/trips", "/lake/trips"),
+        ("s3://b/trips", "s3a://b/trips"),
+        ("hdfs://name:8020/trips", "hdfs:/trips"),
+        ("file:///with space/?#", "/with space/?#"),
+    ],
+)
+def test_place_that_is_spelled_otherwise_is_the_same(one: str, other: str) -> None:
+    assert _path_of(one) == _path_of(other)
+
+
+def _put_parameter(catalog: MemoryCatalog, name: str, value: str) -> None:
+    entry = catalog.tables["default", "trips"]
+    catalog.tables["default", "trips"] = replace(entry, parameters={**entry.parameters, name: value})
 
 
 def test_dry_run_says_what_a_sync_would_change_and_changes_nothing() -> None:
