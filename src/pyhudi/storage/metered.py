@@ -61,9 +61,9 @@ class MeteredStorage:
     `meters_tasks`: tasks that open the store by its `spec` are counted, too; they all have to run in this process.
     """
 
-    def __init__(self, inner: Storage, *, meters_tasks: bool) -> None:
+    def __init__(self, inner: Storage, meter: Meter, *, meters_tasks: bool) -> None:
         self.inner = inner
-        self.meter = Meter()
+        self.meter = meter
         self._spec = in_process.register(self, inner.spec.options) if meters_tasks else inner.spec
 
     def __repr__(self) -> str:

@@ -7,12 +7,14 @@ import threading
 from typing import Final
 
 from pyhudi.events import ConflictsChecked, Event, Observe
-from pyhudi.storage.metered import MeteredStorage
+from pyhudi.storage.metered import Meter, MeteredStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.telemetry.names import counters_of, values_of
 
 _DOLLARS: Final = {"write": 5e-6, "list": 5e-6, "read": 4e-7, "delete": 0.0}
 """What a request costs by the list prices of S3 Standard in us-east-1."""
+STORES_MAX: Final = 256
+"""How many stores keep their wrapper: as many as a process keeps open."""
 _log = logging.getLogger("pyhudi")
 
 
@@ -22,7 +24,8 @@ class Recorder:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._values: dict[str, float] = {}
-        self._stores: dict[tuple[str, int], MeteredStorage] = {}
+        self._meters: dict[str, Meter] = {}
+        self._stores: dict[tuple[int, bool], MeteredStorage] = {}
         self._prefixes: dict[str, str] = {}
 
     def observer(self, prefix: str, base_path: str, *, counts_conflicts: bool) -> Observe:
@@ -41,20 +44,24 @@ class Recorder:
         if isinstance(storage, MeteredStorage):
             return storage
         with self._guard:
-            key = (storage.uri, id(storage))
-            if key not in self._stores:
-                self._stores[key] = MeteredStorage(storage, meters_tasks=meters_tasks)
-            return self._stores[key]
+            # A wrapper keeps its store, so the store's id cannot come again while it is here.
+            key = (id(storage), meters_tasks)
+            found = self._stores.pop(key, None)
+            if found is None:
+                meter = self._meters.setdefault(storage.uri, Meter())
+                found = MeteredStorage(storage, meter, meters_tasks=meters_tasks)
+            self._stores[key] = found  # the last one used stands last
+            if len(self._stores) > STORES_MAX:
+                del self._stores[next(iter(self._stores))]
+            return found
 
     def values(self) -> dict[str, float]:
         """The values of now, by name."""
         with self._guard:
             values = dict(self._values)
-            stores = list(self._stores.values())
-            prefixes = dict(self._prefixes)
-        for store in stores:
-            if store.uri in prefixes:
-                _add_calls(values, prefixes[store.uri], store)
+            meters = [(uri, self._prefixes[uri], meter) for uri, meter in self._meters.items() if uri in self._prefixes]
+        for uri, prefix, meter in meters:
+            _add_calls(values, prefix, uri, meter)
         return dict(sorted(values.items()))
 
     def _record(self, prefix: str, event: Event) -> None:
@@ -73,9 +80,9 @@ def _name(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 
-def _add_calls(values: dict[str, float], prefix: str, store: MeteredStorage) -> None:
-    is_s3 = store.uri.startswith(("s3:", "s3a:"))
-    for (purpose, kind), (calls, size) in store.meter.totals().items():
+def _add_calls(values: dict[str, float], prefix: str, uri: str, meter: Meter) -> None:
+    is_s3 = uri.startswith(("s3:", "s3a:"))
+    for (purpose, kind), (calls, size) in meter.totals().items():
         name = _name(prefix, f"storage.{purpose}")
         values[f"{name}.{kind}.requests"] = values.get(f"{name}.{kind}.requests", 0) + calls
         if kind in ("read", "write"):
