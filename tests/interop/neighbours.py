@@ -85,7 +85,7 @@ class SharedTable:
 
         opened = self.open()
         store = FaultStorage(LocalStorage(self.path), before=rest)
-        rehandled(opened, state=load_table(store)).upsert(rows)
+        rehandled(opened, loaded=load_table(store)).upsert(rows)
 
     def open(self, **more: str) -> pyhudi.HudiTable:
         return pyhudi.HudiTable.for_path(str(self.path), hudi_options={**self.options, **more})

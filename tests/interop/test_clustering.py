@@ -195,7 +195,7 @@ def test_jvm_hudi_executes_a_plan_whose_run_of_ours_died(version: int, tmp_path:
     planned = str(table.services.schedule("clustering"))
     dying = FaultStorage(open_storage(str(path), {}), before=at(".replacecommit", "put_if_absent"))
     with pytest.raises(SimulatedCrash):
-        rehandled(table, state=load_table(dying)).services.run(planned)
+        rehandled(table, loaded=load_table(dying)).services.run(planned)
     assert [one for one in path.rglob(f"*_{planned}.parquet") if ".hoodie" not in one.parts]
 
     call(oracle, path, "execute")

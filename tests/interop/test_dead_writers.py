@@ -139,7 +139,7 @@ def write_until(table: SharedTable, moment: str, reached: Path) -> None:
 
     opened = table.open()
     store = FaultStorage(LocalStorage(table.path), before=stand_still)
-    rehandled(opened, state=load_table(store)).upsert(batch(LOST))
+    rehandled(opened, loaded=load_table(store)).upsert(batch(LOST))
 
 
 def in_flight(table: SharedTable) -> list[str]:
@@ -262,7 +262,7 @@ def test_a_compaction_of_ours_that_jvm_hudi_begins_anew_fails_and_breaks_nothing
             oracle.sql(f"CALL run_compaction({arguments})")
 
     store = FaultStorage(LocalStorage(table.path), before=begin_anew)
-    ours = rehandled(opened, state=load_table(store))
+    ours = rehandled(opened, loaded=load_table(store))
     with pytest.raises(LockLostError):
         ours.services.run(plan)
 

@@ -76,7 +76,7 @@ def die_before_the_commit(path: Path, batch: pa.Table) -> str:
     table = pyhudi.HudiTable.for_path(str(path))
     dying = FaultStorage(LocalStorage(path), before=is_commit)
     with suppress(SimulatedCrash):
-        rehandled(table, state=load_table(dying)).upsert(
+        rehandled(table, loaded=load_table(dying)).upsert(
             batch, hudi_options={**SERVED, "hoodie.compact.inline": "false"}
         )
     assert dying.is_dead

@@ -165,7 +165,7 @@ def test_write_around_a_compaction_of_the_metadata_table_is_in_it_for_jvm_hudi(
     opened = pyhudi.HudiTable.for_path(
         str(path), hudi_options={**given, "hoodie.metadata.compact.max.delta.commits": "100"}
     )
-    around = rehandled(opened, state=load_table(FaultStorage(store(path), before=meanwhile)))
+    around = rehandled(opened, loaded=load_table(FaultStorage(store(path), before=meanwhile)))
     around.upsert(batch(range(0, 12, 2), 9))
 
     inner = load_timeline(store(path), inner_version(load_table(store(path)).version))

@@ -86,7 +86,7 @@ def test_a_write_from_a_stale_base_is_refused(minio: Minio) -> None:
     other_commits = once(
         lambda name, path: name == "put_if_absent" and path.endswith("inflight"), lambda: table.upsert(rows([1], 5))
     )
-    stale = rehandled(table, state=load_table(FaultStorage(table.handle.state.storage, before=other_commits)))
+    stale = rehandled(table, loaded=load_table(FaultStorage(table.handle.state.storage, before=other_commits)))
 
     with pytest.raises(WriteConflictError):
         stale.upsert(rows([1], 9))
