@@ -161,8 +161,9 @@ def test_clause_of_rows_without_a_source_is_evaluated_for_them_alone(enabled: Sp
 def test_merge_whose_condition_names_the_target_logs_no_error(
     enabled: SparkSession, now: Now, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger, form = PySparkLogger.getLogger("SQLQueryContextLogger"), caplog.handler.formatter
     logger.addHandler(caplog.handler)
+    caplog.handler.setFormatter(form)  # Spark's logger gave it its own, and pytest has one handler for all tests
     try:
         enabled.sql(
             "merge into trips t using changes s on t.id = s.id and t.city = s.city "
