@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyspark
 import pytest
 
+from pyhudi.spark.settings import settings_of
+
 
 @pytest.mark.skipif(pyspark.__version__.startswith("4.0."), reason="PySpark 4.0 talks to its workers by TCP alone")
 def test_spark_and_its_workers_on_one_machine_do_not_talk_by_tcp(spark: Any) -> None:
@@ -19,3 +21,12 @@ def test_spark_and_its_workers_on_one_machine_do_not_talk_by_tcp(spark: Any) -> 
             yield pa.record_batch({"count": [len(psutil.Process().net_connections("inet"))]})
 
     assert [row["count"] for row in spark.range(0, 1, 1, 1).mapInArrow(connections, "count long").collect()] == [0]
+
+
+def test_settings_of_a_session_are_those_that_spark_gives_one_by_one(spark: Any) -> None:
+    session = spark.newSession()
+    session.conf.set("hoodie.odd", "a -> b\n\nc, (d) ü\x1e")
+    session.conf.set("hoodie.empty", "")
+
+    assert settings_of(session) == session.conf.getAll
+    assert settings_of(session)["hoodie.odd"] == "a -> b\n\nc, (d) ü\x1e"

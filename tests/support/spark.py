@@ -28,8 +28,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = spark_session(master="local[2]", config={**SMALL_SESSION, "spark.sql.warehouse.dir": str(warehouse)})
+    _remember_class_that_tells_errors_apart(session._jvm)
     yield session
     session.stop()
+
+
+def _remember_class_that_tells_errors_apart(jvm: Any) -> None:
+    """PySpark looks `py4j.reflection.TypeUtil` up some twenty times for an error, and each time in all jars.
+
+    That was a third of the JVM's time in tests of errors.
+    """
+    jvm.py4j = jvm.py4j
+    jvm.py4j.reflection = jvm.py4j.reflection
+    jvm.py4j.reflection.TypeUtil = jvm.py4j.reflection.TypeUtil
 
 
 @contextmanager

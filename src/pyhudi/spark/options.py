@@ -12,6 +12,7 @@ from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_write import DEFAULT_METADATA_PREFIX, METADATA_PREFIX
 from pyhudi.config.spelling import is_option_name, spelled
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.spark.settings import settings_of
 from pyhudi.storage.options import select_storage_options
 
 _CHOOSES_FILES = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
@@ -26,7 +27,7 @@ def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any
 
     Spark's own formats use these options: the identity and the encryption that a session selects thus apply to Hudi
     tables, too. `options` take precedence. Options that are only in Hadoop's files, for example core-site.xml, are not
-    used. Cost: for an object store, one call to the driver's JVM.
+    used. Cost: for an object store, three calls to the driver's JVM.
     """
     scheme, is_uri, _ = path.partition("://")
     if not is_uri or scheme.lower() in _LOCAL:
@@ -34,7 +35,7 @@ def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any
     given = {name.lower() for name in options}
     of_hadoop = {
         name.removeprefix(_HADOOP): value
-        for name, value in spark.conf.getAll.items()
+        for name, value in settings_of(spark).items()
         if name.startswith(f"{_HADOOP}fs.") and name.removeprefix(_HADOOP).lower() not in given
     }
     return {**of_hadoop, **options}

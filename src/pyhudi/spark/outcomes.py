@@ -91,7 +91,7 @@ def _rows(outcomes: DataFrame, tasks: int) -> Iterator[Row]:
 
 def _max_result_size(spark: SparkSession) -> int | None:
     """The limit of the application in bytes; None: there is none."""
-    text = spark.sparkContext.getConf().get(_MAX_RESULT_SIZE, "1g")
+    text = spark.sparkContext._conf.get(_MAX_RESULT_SIZE, "1g")  # `getConf` copies all settings, one by one
     size = re.fullmatch(r"(\d+)([a-z]*)", text.strip().lower())
     if size is None or size.group(2) not in _UNITS:
         return None

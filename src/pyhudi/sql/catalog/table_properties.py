@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError
+from pyhudi.spark.settings import settings_of
 
 _LONG = {
     "primarykey": "hoodie.datasource.write.recordkey.field",
@@ -59,7 +60,6 @@ def _warn_if_misspelled(name: str) -> None:
 
 def session_options(spark: SparkSession) -> dict[str, str]:
     """The settings of a session whose names begin with `hoodie.`, or `spark.hoodie.`, which means the same."""
-    settings = spark.conf.getAll
-    found = {name: value for name, value in settings.items() if name.lower().startswith(_PREFIXES)}
+    found = {name: value for name, value in settings_of(spark).items() if name.lower().startswith(_PREFIXES)}
     longer = {name.removeprefix("spark."): value for name, value in found.items() if name.startswith("spark.")}
     return {**longer, **{name: value for name, value in found.items() if not name.startswith("spark.")}}
