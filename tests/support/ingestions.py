@@ -15,6 +15,7 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.environment import Environment
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.error_table import error_table_of
 from pyhudi.streamer.ingest import Ingestion, ingest
 from pyhudi.streamer.settings import Settings, settings_of
 from pyhudi.streamer.sources.open import open_source
@@ -58,6 +59,7 @@ def ingestion(given: Settings, storage: Storage, env: Environment | None = None)
         source=open_source(given),
         storage=storage,
         engine=LocalEngine(parallelism=1),
+        errors=error_table_of(given.path, given.options),
         environment=env or environment(StepClock()),
     )
 

@@ -131,4 +131,5 @@ def _line(result: StreamerResult) -> str:
         return f"nothing new; checkpoint {result.checkpoint or '-'}"
     write = result.last.write
     rows = f"{write.inserted:,} inserted, {write.updated:,} updated, {write.deleted:,} deleted"
-    return f"{write.instant} {write.operation}: {rows}; checkpoint {result.checkpoint}"
+    failed = f"; {result.last.failed:,} records in the error table" if result.last.failed else ""
+    return f"{write.instant} {write.operation}: {rows}{failed}; checkpoint {result.checkpoint}"

@@ -215,3 +215,12 @@ class TimelineTimezone(enum.Enum):
 
     LOCAL = "LOCAL"
     UTC = "UTC"
+
+
+class ErrorTableFailure(enum.Enum):
+    """What becomes of a batch whose failed records cannot be written to the error table."""
+
+    ROLLBACK_COMMIT = "ROLLBACK_COMMIT"
+    """Nothing of it is written."""
+    LOG_ERROR = "LOG_ERROR"
+    """Its rows are written, and its failed records are lost."""

@@ -1,11 +1,14 @@
 """The options of the streamer, under the names of JVM Hudi's HoodieStreamer."""
 
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi.config.enums import ErrorTableFailure
 from pyhudi.config.option import option
-from pyhudi.config.parsers import any_text, boolean, integer, text
+from pyhudi.config.parsers import any_text, boolean, integer, one_of, text
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -24,6 +27,52 @@ class StreamerOptions:
         default=False,
         doc="The streamer: whether its commits keep no checkpoint, as for filling in what was missed. The next run goes"
         " on from where the runs before this one had come to.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorTableOptions:
+    """The table that takes the records of a source that cannot become rows of the table."""
+
+    is_enabled: bool = option(
+        "hoodie.errortable.enable",
+        parse=boolean(),
+        default=False,
+        doc="The streamer: whether records that cannot be read, or that have no record key, are written to a table of"
+        " their own. Otherwise the first of them stops the run. For topics and files.",
+    )
+    path: str | None = option(
+        "hoodie.errortable.base.path",
+        parse=text("a folder: a path, or a URI of an object store"),
+        default=None,
+        doc="The streamer: the folder of the error table. Several streamers may have one.",
+    )
+    name: str | None = option(
+        "hoodie.errortable.target.table.name",
+        parse=text("a name"),
+        default=None,
+        doc="The streamer: the name of a new error table; that of its folder, if it is not given.",
+    )
+    checks_rows: bool = option(
+        "hoodie.errortable.validate.recordcreation.enable",
+        parse=boolean(),
+        default=True,
+        doc="The streamer, with an error table: whether it takes rows that have no record key, or null in a column of"
+        " the schema that cannot be null. Otherwise these stop the run.",
+    )
+    checks_types: bool = option(
+        "hoodie.errortable.validate.targetschema.enable",
+        parse=boolean(),
+        default=False,
+        doc="The streamer, with an error table: whether it takes JSON with values that do not fit the types of the"
+        " table's columns. Otherwise columns get wider types where they can, and the run stops where they cannot.",
+    )
+    on_failure: ErrorTableFailure = option(
+        "hoodie.errortable.write.failure.strategy",
+        parse=one_of(ErrorTableFailure),
+        default=ErrorTableFailure.ROLLBACK_COMMIT,
+        doc="The streamer: what it does if the error table cannot be written. ROLLBACK_COMMIT: the run fails, and"
+        " nothing of the batch is in the table. LOG_ERROR: it goes on, and the failed records are lost.",
     )
 
 

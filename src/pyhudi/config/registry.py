@@ -27,6 +27,7 @@ from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_streamer import (
     ChangeDataOptions,
+    ErrorTableOptions,
     FolderOptions,
     HudiSourceOptions,
     KafkaOptions,
@@ -105,6 +106,7 @@ SECTIONS = (
     Section("The streamer: change data", ChangeDataOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
     Section("The streamer: transformers", TransformerOptions),
+    Section("The streamer: error tables", ErrorTableOptions),
     Section("Catalogs", CatalogOptions),
     Section("SQL", SqlOptions),
 )

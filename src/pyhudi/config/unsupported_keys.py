@@ -152,8 +152,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "write.commit.callback. client.init.callback.classes",
     ),
     _area(
-        "error tables",
-        "not built yet: a row that cannot be written stops the write, and nothing of it becomes visible",
+        "writes that go on without some of their rows",
+        "a row that cannot be written stops the write, and nothing of it becomes visible; the streamer has an error"
+        " table, whose writes need no settings of their own",
         "errortable. write.ignore.failed",
         quiet=frozenset({"false", "true"}),
     ),

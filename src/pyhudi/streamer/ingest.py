@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from pyhudi.config.options_streamer import StreamerOptions
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.local import LocalEngine, as_table
+from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, WriteConflictError
 from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.batch import batch_of
 from pyhudi.streamer.checkpoints import (
     Checkpoint,
     Resumption,
@@ -22,12 +21,11 @@ from pyhudi.streamer.checkpoints import (
     metadata_of,
     resumption,
 )
+from pyhudi.streamer.error_table import ErrorTable, error_table_of, write_errors
 from pyhudi.streamer.result import IngestedBatch
 from pyhudi.streamer.settings import Settings
-from pyhudi.streamer.sources.protocol import Pull, Rows, Source
-from pyhudi.streamer.transformers import transformed
+from pyhudi.streamer.sources.protocol import Rows, Source
 from pyhudi.streamer.watermarks import watermark_of_topic
-from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState, load_table, table_exists
 from pyhudi.table.watermarks import WATERMARK_KEY
 from pyhudi.write.create import create_for_rows, removed_on_failure
@@ -39,18 +37,26 @@ _NAME = "hoodie.table.name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingestion:
-    """A streamer that is set up: its settings, its source, and the store of its table."""
+    """A streamer that is set up: its settings, its source, the store of its table, and its error table."""
 
     settings: Settings
     source: Source
     storage: Storage
     engine: Engine
+    errors: ErrorTable | None = None
     environment: Environment = SYSTEM
 
 
 def new_ingestion(settings: Settings, source: Source, storage: Storage, environment: Environment = SYSTEM) -> Ingestion:
     """A streamer that runs in this process."""
-    return Ingestion(settings=settings, source=source, storage=storage, engine=LocalEngine(), environment=environment)
+    return Ingestion(
+        settings=settings,
+        source=source,
+        storage=storage,
+        engine=LocalEngine(),
+        errors=error_table_of(settings.path, settings.options),
+        environment=environment,
+    )
 
 
 def checkpoint_of(ingestion: Ingestion) -> str | None:
@@ -76,8 +82,8 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     if pull is None and not settings.commits_without_change:
         return None
     config = WriteConfig.from_options(_options(settings, table))
-    rows = _rows(pull, settings, table, config)
-    if rows is None:
+    batch = batch_of(pull, settings, table, config, ingestion.errors)
+    if batch is None:
         if pull is not None and pull.must_be_kept:
             raise ConfigError(
                 "the source begins with what comes next, and a commit must keep where that is; but nothing says which"
@@ -86,10 +92,15 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
         return None
     reached = begin.checkpoint if pull is None else pull.reached
     if config.input.tracks_event_time and settings.reads_kafka:
-        kept = watermark_of_topic(rows, reached, table, config, now=ingestion.environment.clock.now_ms())
+        kept = watermark_of_topic(batch.rows, reached, table, config, now=ingestion.environment.clock.now_ms())
         config = replace(config, extra_metadata=(*config.extra_metadata, (WATERMARK_KEY, kept)))
-    write_done = _written(ingestion, rows, table, config, begin, reached)
-    return IngestedBatch(items=0 if pull is None else pull.items, checkpoint=reached.text, write=write_done)
+    failed = 0
+    if ingestion.errors is not None and batch.errors is not None:
+        failed = batch.errors.num_rows
+        write_errors(ingestion.errors, batch.errors, ingestion.engine, ingestion.environment)
+    write_done = _written(ingestion, batch.rows, table, config, begin, reached)
+    items = 0 if pull is None else pull.items
+    return IngestedBatch(items=items, failed=failed, checkpoint=reached.text, write=write_done)
 
 
 def _options(settings: Settings, table: TableState | None) -> dict[str, str]:
@@ -98,30 +109,6 @@ def _options(settings: Settings, table: TableState | None) -> dict[str, str]:
         return dict(settings.options)
     name = {_NAME: settings.path.rstrip("/").rpartition("/")[2], **settings.options}
     return name if settings.changes is None else settings.changes.options_of_table(name)
-
-
-def _rows(pull: Pull | None, settings: Settings, table: TableState | None, config: WriteConfig) -> Rows | None:
-    """The rows of a batch; None where there are none, and nothing says which columns they would have.
-
-    Without columns there can be no table, and so no commit: what was read without a row is read again.
-    """
-    wanted, transforms, changes = settings.schema, settings.transforms, settings.changes
-    schema = None if table is None else load_table_schema(table)
-    stored = None if schema is None else schema.arrow
-    rows: Rows = pa.schema([]).empty_table()
-    if pull is not None and pull.items:
-        rows = pull.read(wanted, stored) if changes is None else pull.read(None, None)
-        if changes is not None and rows.schema.names:
-            rows = changes.rows(as_table(rows), table, config, wanted if wanted is not None else stored)
-    if not rows.schema.names:
-        if stored is not None:
-            return stored.empty_table()
-        if wanted is None:
-            return None
-        rows = wanted.empty_table()
-    if not transforms:
-        return rows
-    return transformed(as_table(rows), transforms)
 
 
 def _written(

@@ -11,11 +11,13 @@ from pyhudi.write.result import WriteResult
 class IngestedBatch:
     """A batch that was committed.
 
-    `items` counts the files or messages that were read; `checkpoint` is where the source was after them, as the commit
+    `items` counts the files or messages that were read, `failed` the records of them that went to the error table;
+    `checkpoint` is where the source was after them, as the commit
     keeps it; `write` says what the commit did.
     """
 
     items: int
+    failed: int = 0
     checkpoint: str | None
     write: WriteResult
 
@@ -27,6 +29,7 @@ class StreamerResult:
     Attributes:
         batches: how many batches it committed.
         items: how many files or messages they had.
+        failed: how many records of them went to the error table.
         rows: how many rows they inserted, updated or deleted.
         checkpoint: where the source is now, as the table keeps it; None where it keeps none.
         last: the last batch; None where there was nothing new.
@@ -34,6 +37,7 @@ class StreamerResult:
 
     batches: int = 0
     items: int = 0
+    failed: int = 0
     rows: int = 0
     checkpoint: str | None = None
     last: IngestedBatch | None = None
@@ -44,6 +48,7 @@ class StreamerResult:
         return StreamerResult(
             batches=self.batches + 1,
             items=self.items + batch.items,
+            failed=self.failed + batch.failed,
             rows=self.rows + write.inserted + write.updated + write.deleted,
             checkpoint=batch.checkpoint,
             last=batch,

@@ -37,6 +37,7 @@ _INLINE: Final = "hoodie.compact.inline"
 _BESIDE: Final = "hoodie.datasource.compaction.async.enable"
 _BATCH_ID: Final = "hoodie.write.batch.id"
 T = TypeVar("T")
+_ERROR_CLASS: Final = "hoodie.errortable.write.class"
 _OWN: Final = ("hoodie.streamer.", "hoodie.deltastreamer.")
 
 
@@ -141,6 +142,8 @@ def _check(config: StreamerConfig, options: Mapping[str, str]) -> None:
     if config.post_write_termination is not None and not config.continuous:
         raise ConfigError("post_write_termination is for continuous=True: otherwise a run is one round")
     for name in options:
+        if name == _ERROR_CLASS:
+            raise UnsupportedFeatureError(f"the error table is an ordinary table: leave {name} out", option=name)
         if name.startswith(_OWN) and name not in OPTIONS:
             raise UnsupportedFeatureError(
                 f"{name} is not built: docs/ingestion.md lists what the streamer can do", option=name

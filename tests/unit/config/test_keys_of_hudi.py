@@ -54,7 +54,6 @@ def test_refused_key_is_one_of_hudi_or_of_an_older_release() -> None:
 
 ROOMS_OF_WHAT_IS_NOT_BUILT = {
     "the table service manager": "service_manager",
-    "error tables": "error_table",
     "the lock of the Hive metastore": "transaction/locks/hive_metastore",
 }
 """What options are said to wait for, and the room or module of `pyhudi` in which it will stand."""
@@ -72,7 +71,7 @@ def test_what_is_said_to_be_not_built_has_no_room() -> None:
 def test_what_options_wait_for_is_on_the_page_of_limitations() -> None:
     page = (Path(__file__).parents[3] / "docs" / "limitations.md").read_text(encoding="utf-8")
     missing = page.partition("## Not there yet")[2].partition("\n## ")[0]
-    words = ("service manager", "catalogs", "error tables", "Hive metastore")
+    words = ("service manager", "catalogs", "Hive metastore")
     assert [word for word in words if word not in missing] == []
 
 

@@ -17,7 +17,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError, SchemaMismatchError, SourceError, UnsupportedFeatureError
-from pyhudi.streamer.sources.avro_rows import AvroRowError, rows_of_avro
+from pyhudi.streamer.sources.apart import UnreadableError
+from pyhudi.streamer.sources.avro_rows import rows_of_avro
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
 ID = {"name": "id", "type": "long"}
@@ -83,7 +84,7 @@ def test_columns_that_are_wanted_are_those_of_the_rows():
     ("bad", "reason"), [(b"\0\0\0", "too short"), (b"\1\0\0\0\1\2", "zero"), (b"\0\0\0\0\2\2\10ab", ".")]
 )
 def test_message_that_cannot_be_read_is_found_by_its_row(bad: bytes, reason: str):
-    with pytest.raises(AvroRowError, match=reason) as raised:
+    with pytest.raises(UnreadableError, match=reason) as raised:
         rows(message(1, {"id": 1}), message(2, {"id": 2, "note": "x"}), bad)
     assert raised.value.row == 2
 

@@ -13,7 +13,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.streamer.sources.json_rows import JsonRowError, lines_of, rows_of_json
+from pyhudi.streamer.sources.apart import UnreadableError
+from pyhudi.streamer.sources.json_rows import lines_of, rows_of_json
 
 
 def values(*objects: Any) -> pa.BinaryArray:
@@ -61,19 +62,19 @@ def test_fraction_in_a_column_of_whole_numbers_is_left_to_the_write():
     ],
 )
 def test_text_that_is_no_object_is_found_by_its_row(bad: bytes, reason: str):
-    with pytest.raises(JsonRowError, match=reason) as raised:
+    with pytest.raises(UnreadableError, match=reason) as raised:
         rows_of_json(values({"a": 1}, {"a": 2}, bad, {"a": 3}), None, None)
     assert raised.value.row == 2
 
 
 def test_value_that_the_wanted_type_does_not_take_is_found_by_its_row():
-    with pytest.raises(JsonRowError) as raised:
+    with pytest.raises(UnreadableError) as raised:
         rows_of_json(values({"a": 1}, {"a": "x"}), pa.schema([("a", pa.int64())]), None)
     assert raised.value.row == 1
 
 
 def test_field_of_two_types_is_found_by_its_row():
-    with pytest.raises(JsonRowError, match="changed from number") as raised:
+    with pytest.raises(UnreadableError, match="changed from number") as raised:
         rows_of_json(values({"a": 1}, {"a": 2}, {"a": {"b": 1}}), None, None)
     assert raised.value.row == 2
 
@@ -113,7 +114,7 @@ def test_object_comes_back_but_for_what_has_no_type(row: dict[str, Any]):
 
     expected = typed(row)
     if expected is None:
-        with pytest.raises(JsonRowError, match="no field"):
+        with pytest.raises(UnreadableError, match="no field"):
             rows_of_json(values(row), None, None)
     else:
         assert rows_of_json(values(row), None, None).to_pylist() == [expected]

@@ -137,15 +137,24 @@ class KeyGenerator:
         """
         if self.has_auto_keys:
             raise ConfigError("the table generates its record keys, so rows cannot be looked up by key")
-        texts = [value_text(_column(batch, name, "record key")) for name in self.record_key_fields]
-        unusable = [_is_null_or_empty(text) for text in texts]
-        _require_usable(np.logical_and.reduce(unusable), self.record_key_fields)
+        texts = self._key_texts(batch)
+        _require_usable(_are_without_key(texts), self.record_key_fields)
         if not self.is_composite:
             return texts[0]
         parts: list[pa.Array | str] = []
         for position, (name, text) in enumerate(zip(self.record_key_fields, texts, strict=True)):
             parts += [f"{',' if position else ''}{name}:", _composite_part(text)]
         return pc.binary_join_element_wise(*parts, "")
+
+    def rows_without_key(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which rows have no record key, so that `record_keys` refuses them.
+
+        Raises `ConfigError` where a key column is missing, or its type has no text form. Cost: as `record_keys`.
+        """
+        return np.zeros(batch.num_rows, bool) if self.has_auto_keys else _are_without_key(self._key_texts(batch))
+
+    def _key_texts(self, batch: pa.RecordBatch) -> list[pa.StringArray]:
+        return [value_text(_column(batch, name, "record key")) for name in self.record_key_fields]
 
     def patterns_of_numbers(self, names: Sequence[str]) -> tuple[str, ...]:
         """Regular expressions that match each record key in which these key fields are whole numbers or null."""
@@ -283,6 +292,12 @@ def _paths(fields: pa.Schema | pa.StructType, prefix: str = "") -> list[str]:
         if pa.types.is_struct(field.type):
             found += _paths(field.type, f"{prefix}{field.name}.")
     return found
+
+
+def _are_without_key(texts: Sequence[pa.StringArray]) -> _Mask:
+    """Rows in which all key fields, given as texts, are null or empty."""
+    mask: _Mask = np.logical_and.reduce([_is_null_or_empty(text) for text in texts])
+    return mask
 
 
 def _is_null_or_empty(text: pa.StringArray) -> _Mask:

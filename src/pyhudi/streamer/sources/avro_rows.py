@@ -13,33 +13,25 @@ import pyarrow.compute as pc
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.records import decode_avro_data
 from pyhudi.format.schema.evolution import Missing, align, write_schema
+from pyhudi.streamer.sources.apart import UnreadableError
 
 _HEAD_BYTES: Final = 5
 _MAGIC: Final = 0
 
 
-class AvroRowError(Exception):
-    """A message that cannot be read. `row` counts from 0."""
-
-    def __init__(self, row: int, reason: str) -> None:
-        super().__init__(reason)
-        self.row = row
-        self.reason = reason
-
-
 def rows_of_avro(
-    values: pa.BinaryArray, schema_of: Callable[[int], str], wanted: pa.Schema | None, stored: pa.Schema | None
+    values: pa.BinaryArray, schema_of: Callable[[int], str | None], wanted: pa.Schema | None, stored: pa.Schema | None
 ) -> pa.Table:
     """The record in each of these messages, of which none may be null, in their order.
 
-    `schema_of`: the JSON of the writer's schema with an id. `wanted`: the columns; None for those of all writers'
-    schemas together. `stored`: those of the table, which has rows without the others. Raises `AvroRowError`, and
-    `SchemaMismatchError` where two schemas do not fit together.
+    `schema_of`: the JSON of the writer's schema with an id, None where there is none. `wanted`: the columns; None for
+    those of all writers' schemas together. `stored`: those of the table, which has rows without the others. Raises
+    `UnreadableError`, and `SchemaMismatchError` where two schemas do not fit together.
     """
     ids = _schema_ids(values)
     places = [np.flatnonzero(ids == number) for number in np.unique(ids).tolist()]
     parts = [
-        pa.Table.from_batches([_decoded(_bodies(values.take(pa.array(rows))), schema_of(int(ids[rows[0]])), rows)])
+        pa.Table.from_batches([_decoded(_bodies(values.take(pa.array(rows))), schema_of, int(ids[rows[0]]), rows)])
         for rows in places
     ]
     schema = wanted if wanted is not None else _joined_schema([part.schema for part in parts], stored)
@@ -47,6 +39,12 @@ def rows_of_avro(
         return schema.empty_table()
     joined = pa.concat_tables([align(part, schema) for part in parts])
     return joined if len(parts) == 1 else joined.take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+
+
+def joined_rows(tables: Sequence[pa.Table], stored: pa.Schema | None) -> pa.Table:
+    """Tables one after the other, with the columns of all. `stored`, and errors: as of `rows_of_avro`."""
+    schema = _joined_schema([table.schema for table in tables], stored)
+    return pa.concat_tables([schema.empty_table(), *(align(table, schema) for table in tables)])
 
 
 def _joined_schema(schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
@@ -66,13 +64,13 @@ def _schema_ids(values: pa.BinaryArray) -> npt.NDArray[np.uint32]:
         return np.array([], np.uint32)
     long_enough = pc.greater_equal(pc.binary_length(values), _HEAD_BYTES)
     if not pc.all(long_enough).as_py():
-        raise AvroRowError(pc.index(long_enough, False).as_py(), "it is too short for Avro with the id of a schema")
+        raise UnreadableError(pc.index(long_enough, False).as_py(), "it is too short for Avro with the id of a schema")
     heads = pa.concat_arrays([pc.binary_slice(values, 0, _HEAD_BYTES)]).cast(pa.binary(_HEAD_BYTES))
     octets = np.frombuffer(heads.buffers()[1], np.uint8)[heads.offset * _HEAD_BYTES :][: len(heads) * _HEAD_BYTES]
     octets = octets.reshape(-1, _HEAD_BYTES)
     strange = np.flatnonzero(octets[:, 0] != _MAGIC)
     if strange.size:
-        raise AvroRowError(int(strange[0]), "it does not begin with a zero and the id of a schema")
+        raise UnreadableError(int(strange[0]), "it does not begin with a zero and the id of a schema")
     found: npt.NDArray[np.uint32] = np.ascontiguousarray(octets[:, 1:]).view(">u4").reshape(-1).astype(np.uint32)
     return found
 
@@ -83,7 +81,12 @@ def _bodies(values: pa.BinaryArray) -> pa.BinaryArray:
     return pc.binary_slice(values, _HEAD_BYTES, longest)
 
 
-def _decoded(data: pa.BinaryArray, schema: str, rows: npt.NDArray[np.intp]) -> pa.RecordBatch:
+def _decoded(
+    data: pa.BinaryArray, schema_of: Callable[[int], str | None], number: int, rows: npt.NDArray[np.intp]
+) -> pa.RecordBatch:
+    schema = schema_of(number)
+    if schema is None:
+        raise UnreadableError(int(rows[0]), f"the schema registry has no schema with the id {number}")
     try:
         return decode_avro_data(data, schema, path="", offset=0)
     except CorruptDataError as error:
@@ -92,11 +95,11 @@ def _decoded(data: pa.BinaryArray, schema: str, rows: npt.NDArray[np.intp]) -> p
 
 def _first_bad_row(
     data: pa.BinaryArray, schema: str, rows: npt.NDArray[np.intp], error: CorruptDataError
-) -> AvroRowError:
+) -> UnreadableError:
     """The error for the first message that does not parse. One at a time, as the batch has failed."""
     for number, row in enumerate(rows.tolist()):
         try:
             decode_avro_data(data.slice(number, 1), schema, path="", offset=0)
         except CorruptDataError as cause:
-            return AvroRowError(row, cause.message)
-    return AvroRowError(int(rows[0]), error.message)
+            return UnreadableError(row, cause.message)
+    return UnreadableError(int(rows[0]), error.message)

@@ -20,7 +20,8 @@ from pyhudi.errors import HudiError, SchemaMismatchError, SourceError
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
 from pyhudi.format.schema.evolution import Missing, align, write_schema
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.streamer.sources.json_rows import JsonRowError, joined, lines_of, rows_of_json_lines
+from pyhudi.streamer.sources.apart import UnreadableError
+from pyhudi.streamer.sources.json_rows import joined, lines_of, rows_of_json_lines
 from pyhudi.streamer.sources.protocol import Rows
 
 _BATCH_ROWS: Final = 65_536
@@ -84,7 +85,7 @@ def _guarded(file: FileInfo, read: Callable[[Storage, str, Reading], Iterator[An
     """What is read of a file; whatever goes wrong names it."""
     try:
         yield from read(reading.storage, file.path, reading)
-    except (pa.ArrowException, JsonRowError, ValueError, OSError, EOFError) as error:
+    except (pa.ArrowException, UnreadableError, ValueError, OSError, EOFError) as error:
         raise SourceError(
             f"a file of the source cannot be read: {error}; repair it, or move it out of the folder",
             path=f"{reading.storage.uri}/{file.path}",

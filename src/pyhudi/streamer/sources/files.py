@@ -10,6 +10,8 @@ import pyarrow as pa
 from pyhudi.config.options_streamer import FolderOptions
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.streamer.checkpoints import Checkpoint
+from pyhudi.streamer.sources.apart import Apart
+from pyhudi.streamer.sources.file_records import rows_apart_of_files
 from pyhudi.streamer.sources.file_rows import Reading, rows_of_files
 from pyhudi.streamer.sources.folder import ReadFiles, new_files
 from pyhudi.streamer.sources.protocol import Pull, Rows
@@ -29,7 +31,17 @@ class FileSource:
         files = new_files(self.storage, read, limit)
         if not files:
             return None
-        return Pull(reached=read.after(files), read=functools.partial(self._rows, files), items=len(files))
+        return Pull(
+            reached=read.after(files),
+            read=functools.partial(self._rows, files),
+            items=len(files),
+            read_apart=functools.partial(self._rows_apart, files),
+        )
 
     def _rows(self, files: list[FileInfo], wanted: pa.Schema | None, stored: pa.Schema | None) -> Rows:
         return rows_of_files(self.kind, files, Reading(self.storage, self.options, wanted, stored))
+
+    def _rows_apart(
+        self, files: list[FileInfo], wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool
+    ) -> Apart:
+        return rows_apart_of_files(self.kind, files, Reading(self.storage, self.options, wanted, stored), fits=fits)

@@ -17,40 +17,37 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from pyhudi.errors import SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.streamer.sources.apart import NoColumnsError, UnreadableError
 
 _PIECE_BYTES: Final = 64 * 1024 * 1024
 _ROW: Final = re.compile(r"in row (\d+)$")
 
 
-class JsonRowError(Exception):
-    """A text that is no JSON object of these columns. `row` counts from 0, and is None where it is not known."""
-
-    def __init__(self, row: int | None, reason: str) -> None:
-        super().__init__(reason)
-        self.row = row
-        self.reason = reason
-
-
-def rows_of_json(values: pa.BinaryArray, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
+def rows_of_json(
+    values: pa.BinaryArray, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool = False
+) -> pa.Table:
     """The object in each of these texts, of which none may be null.
 
-    `wanted`: the columns; None for those that the objects have. `stored`: the types of columns that the table has.
-    Raises `JsonRowError` for the first text that is no object, and `SchemaMismatchError` where two texts do not fit.
+    `wanted`: the columns; None for those that the objects have. `stored`: the types of columns that the table has;
+    with `fits` a text with a value of another type is one that cannot be read. Raises `UnreadableError` for the first
+    text that is no object, and `SchemaMismatchError` where two texts do not fit.
     """
     _check_objects(values)
     tables = []
     for start, stop in _pieces(values):
         piece = values.slice(start, stop - start)
         try:
-            tables.append(rows_of_json_lines(_joined(piece), wanted, stored))
-        except JsonRowError as error:
+            tables.append(rows_of_json_lines(_joined(piece), wanted, stored, fits=fits))
+        except UnreadableError as error:
             raise _first_bad_row(piece, wanted, start, error) from error
         if tables[-1].num_rows != len(piece):  # two objects in one text
-            raise _first_bad_row(piece, wanted, start, JsonRowError(None, "it is not one JSON object"))
+            raise _first_bad_row(piece, wanted, start, UnreadableError(None, "it is not one JSON object"))
     return joined(tables, wanted)
 
 
-def rows_of_json_lines(data: pa.Buffer | bytes, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
+def rows_of_json_lines(
+    data: pa.Buffer | bytes, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool = False
+) -> pa.Table:
     """The object in each line of a text, below 2 GiB. Arguments and errors as of `rows_of_json`."""
     if wanted is not None:
         _check_readable(wanted)
@@ -58,8 +55,10 @@ def rows_of_json_lines(data: pa.Buffer | bytes, wanted: pa.Schema | None, stored
     if stored is not None:
         try:
             return _inferred(data, pa.schema([field for field in stored if _is_readable(field.type)]))
-        except JsonRowError:
-            pass  # a value that the column's type does not take: the types of the batch decide, and the write checks
+        except UnreadableError:
+            if fits:
+                raise
+            # a value that the column's type does not take: the types of the batch decide, and the write checks
     return _inferred(data, pa.schema([]))
 
 
@@ -118,7 +117,7 @@ def _parsed(data: pa.Buffer | bytes, types: pa.Schema, *, only: bool) -> pa.Tabl
             ),
         )
     except (pa.ArrowException, ValueError) as error:
-        raise JsonRowError(None, str(error)) from error
+        raise UnreadableError(None, str(error)) from error
 
 
 def _without_times(data_type: pa.DataType) -> pa.DataType:
@@ -140,7 +139,7 @@ def _without_untyped(table: pa.Table) -> pa.Table:
         if kept is not None:
             columns[name] = column if kept == column.type else _narrowed(column, kept)
     if not columns:
-        raise JsonRowError(0, "no field of any row has a value, so nothing says what columns there are")
+        raise NoColumnsError(0, "no field of any row has a value, so nothing says what columns there are")
     return pa.table(columns)
 
 
@@ -174,13 +173,13 @@ def _narrowed_array(array: pa.Array, kept: pa.DataType) -> pa.Array:
 
 
 def _check_objects(values: pa.BinaryArray) -> None:
-    """Raise `JsonRowError` for a text that does not begin and end as an object: it would join with its neighbours."""
+    """Raise `UnreadableError` for a text that does not begin and end as an object: it would join with others."""
     if not len(values):
         return
     trimmed = _trimmed(values)
     is_object = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))
     if not pc.all(is_object).as_py():
-        raise JsonRowError(pc.index(is_object, False).as_py(), "it is not a JSON object")
+        raise UnreadableError(pc.index(is_object, False).as_py(), "it is not a JSON object")
 
 
 def _trimmed(values: pa.BinaryArray) -> pa.Array:
@@ -191,7 +190,7 @@ def _trimmed(values: pa.BinaryArray) -> pa.Array:
             try:
                 value.decode()
             except UnicodeDecodeError:
-                raise JsonRowError(row, "it is not UTF-8") from None
+                raise UnreadableError(row, "it is not UTF-8") from None
         raise
 
 
@@ -213,21 +212,23 @@ def _joined(values: pa.BinaryArray) -> pa.Buffer:
     return joined_values[0].as_buffer()
 
 
-def _first_bad_row(values: pa.BinaryArray, wanted: pa.Schema | None, before: int, error: JsonRowError) -> JsonRowError:
+def _first_bad_row(
+    values: pa.BinaryArray, wanted: pa.Schema | None, before: int, error: UnreadableError
+) -> UnreadableError:
     """The error for the first text that does not parse. One text at a time, as the batch has failed."""
     for row, value in enumerate(values.to_pylist()):
         try:
             if not isinstance(json.loads(value), dict):
-                return JsonRowError(before + row, "it is not a JSON object")
+                return UnreadableError(before + row, "it is not a JSON object")
         except ValueError as cause:
-            return JsonRowError(before + row, f"it is not JSON: {cause}")
+            return UnreadableError(before + row, f"it is not JSON: {cause}")
         if wanted is not None:
             try:
                 _parsed(value, wanted, only=True)
-            except JsonRowError as cause:
-                return JsonRowError(before + row, cause.reason)
+            except UnreadableError as cause:
+                return UnreadableError(before + row, cause.reason)
     named = _ROW.search(error.reason)
-    return JsonRowError(None if named is None else before + int(named.group(1)), error.reason)
+    return type(error)(None if named is None else before + int(named.group(1)), error.reason)
 
 
 def lines_of(data: io.BufferedIOBase) -> Iterator[bytes]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from pyhudi.config.options_streamer import KafkaOptions
 from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
 from pyhudi.streamer.checkpoints import Checkpoint
-from pyhudi.streamer.sources.avro_rows import AvroRowError, rows_of_avro
-from pyhudi.streamer.sources.json_rows import JsonRowError, rows_of_json
+from pyhudi.streamer.sources.apart import Apart, Origin, UnreadableError, numbered, read_apart
+from pyhudi.streamer.sources.avro_rows import joined_rows, rows_of_avro
+from pyhudi.streamer.sources.json_rows import joined, rows_of_json
 from pyhudi.streamer.sources.kafka_client import client_options, read_messages, topic_of
 from pyhudi.streamer.sources.kafka_offsets import (
     Offsets,
@@ -29,15 +30,27 @@ from pyhudi.streamer.sources.kafka_offsets import (
 from pyhudi.streamer.sources.protocol import Pull
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
-Decode: TypeAlias = Callable[[pa.Table, pa.Schema | None, pa.Schema | None], pa.Table]
-"""The rows of messages, none of which has a null value. The other arguments are those of `Pull.read`."""
+JSON: Final = "JsonKafkaSource"
 AVRO: Final = "AvroKafkaSource"
+_FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
 _START: Final = "auto.offset.reset"
+
+
+class Decode(Protocol):
+    """Makes rows of messages, none of which is null."""
+
+    def __call__(
+        self, values: pa.BinaryArray, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool = False
+    ) -> pa.Table:
+        """The arguments are those of `Pull.read_apart`. Raises `UnreadableError` for the first that cannot be read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSource:
-    """A topic. `decode` makes rows of its messages."""
+    """A topic, by the name of JVM Hudi's class. `decode` makes rows of its messages."""
+
+    kind: str
 
     topic: str
     options: KafkaOptions
@@ -65,20 +78,65 @@ class KafkaSource:
         return Pull(
             reached=Checkpoint(text=text, state=_state(topic_id, text)),
             read=functools.partial(self._rows, begin, end),
+            read_apart=functools.partial(self._rows_apart, topic_id, begin, end),
             items=sum(end.values()) - sum(begin.values()),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
         )
 
     def _rows(self, begin: Offsets, end: Offsets, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
-        messages = read_messages(self.client, self.topic, begin, end)
-        # A null value is the tombstone of a compacted topic, and no row.
-        messages = messages.filter(pc.is_valid(messages["value"]))
+        messages = self._messages(begin, end)
+        columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
         if not messages.num_rows:
             return (wanted if wanted is not None else pa.schema([])).empty_table()
-        if not self.options.appends_offsets:
-            return self.decode(messages, wanted, stored)
-        columns = _columns_of_offsets(messages)
-        return _with_columns(self.decode(messages, _without(wanted, columns), _without(stored, columns)), columns)
+        try:
+            values = messages["value"].combine_chunks()
+            return _with_columns(self.decode(values, _without(wanted, columns), _without(stored, columns)), columns)
+        except UnreadableError as error:
+            place = {} if error.row is None else _place(messages, error.row)
+            raise SourceError(f"a message cannot be read: {error.reason}", topic=self.topic, **place) from error
+
+    def _rows_apart(
+        self,
+        topic_id: str | None,
+        begin: Offsets,
+        end: Offsets,
+        wanted: pa.Schema | None,
+        stored: pa.Schema | None,
+        *,
+        fits: bool,
+    ) -> Apart:
+        messages = self._messages(begin, end)
+        columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
+        values = messages["value"].combine_chunks()
+        only, known = _without(wanted, columns), _without(stored, columns)
+
+        def read(start: int, stop: int) -> pa.Table:
+            count = stop - start
+            rows = numbered(lambda: self.decode(values.slice(start, count), only, known, fits=fits), start, count)
+            return _with_columns(rows, {name: column.slice(start, count) for name, column in columns.items()})
+
+        parts, failed = read_apart(len(values), read, _FAILURES[self.kind])
+        rows = joined(parts, None) if self.kind == JSON else joined_rows(parts, known)
+        return Apart(rows=rows, failed=failed, origins=functools.partial(self._origins, topic_id, messages))
+
+    def _messages(self, begin: Offsets, end: Offsets) -> pa.Table:
+        """The messages with a value: a null value is the tombstone of a compacted topic, and no row."""
+        messages = read_messages(self.client, self.topic, begin, end)
+        return messages.filter(pc.is_valid(messages["value"]))
+
+    def _origins(self, topic_id: str | None, messages: pa.Table, numbers: Sequence[int]) -> list[Origin]:
+        """Where messages are. Another topic of the same name has other ones at the same offsets."""
+        found = messages.take(pa.array(numbers, pa.int64())).to_pylist()
+        topic = self.topic if topic_id is None else f"{self.topic}@{topic_id}"
+        places = [f"{message['partition']}:{message['offset']}" for message in found]
+        return [
+            Origin(id=f"{topic}|{place}", source=self.topic, position=place, payload=message["value"])
+            for message, place in zip(found, places, strict=True)
+        ]
+
+
+def _place(messages: pa.Table, row: int) -> dict[str, int]:
+    return {name: messages[name][row].as_py() for name in ("partition", "offset")}
 
 
 def _is_another(topic_id: str | None, after: Checkpoint) -> bool:
@@ -110,27 +168,16 @@ def _with_columns(rows: pa.Table, columns: Mapping[str, pa.ChunkedArray]) -> pa.
     return rows
 
 
-def decode_json(topic: str, messages: pa.Table, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
-    """The rows of messages that are JSON objects. Raises `SourceError` with the place of the first that is none."""
-    values = messages["value"].combine_chunks()
-    try:
-        return rows_of_json(values, wanted, stored)
-    except JsonRowError as error:
-        place = (
-            {} if error.row is None else {name: messages[name][error.row].as_py() for name in ("partition", "offset")}
-        )
-        raise SourceError(f"a message cannot be read: {error.reason}", topic=topic, **place) from error
-
-
-def decode_avro(
-    topic: str, registry: SchemaRegistry, messages: pa.Table, wanted: pa.Schema | None, stored: pa.Schema | None
+def _rows_of_avro(
+    registry: SchemaRegistry,
+    values: pa.BinaryArray,
+    wanted: pa.Schema | None,
+    stored: pa.Schema | None,
+    *,
+    fits: bool = False,
 ) -> pa.Table:
-    """The rows of messages in Avro. Raises `SourceError` with the place of the first that cannot be read."""
-    try:
-        return rows_of_avro(messages["value"].combine_chunks(), registry.schema, wanted, stored)
-    except AvroRowError as error:
-        place = {name: messages[name][error.row].as_py() for name in ("partition", "offset")}
-        raise SourceError(f"a message cannot be read: {error.reason}", topic=topic, **place) from error
+    del fits  # Avro says its types, which the columns of the table grow to or not
+    return rows_of_avro(values, registry.schema, wanted, stored)
 
 
 def kafka_source(kind: str, options: KafkaOptions, registry: str | None, client: Mapping[str, str]) -> KafkaSource:
@@ -146,9 +193,9 @@ def kafka_source(kind: str, options: KafkaOptions, registry: str | None, client:
         raise UnsupportedFeatureError(
             f"{_START} can be earliest, the default, or latest: a commit is the only place of offsets", given=named
         )
-    decode: Decode = functools.partial(decode_json, options.topic)
+    decode: Decode = rows_of_json
     if kind == AVRO:
         if registry is None:
             raise ConfigError(f"{AVRO} needs hoodie.streamer.schemaprovider.registry.url")
-        decode = functools.partial(decode_avro, options.topic, SchemaRegistry.of(registry))
-    return KafkaSource(options.topic, options, given, StartAt(named), decode)
+        decode = functools.partial(_rows_of_avro, SchemaRegistry.of(registry))
+    return KafkaSource(kind, options.topic, options, given, StartAt(named), decode)

@@ -9,8 +9,17 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from pyhudi.streamer.checkpoints import Checkpoint
+from pyhudi.streamer.sources.apart import Apart
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+
+
+class ReadApart(Protocol):
+    """See `Pull.read_apart`."""
+
+    def __call__(self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool) -> Apart:
+        """Raises as `Pull.read`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +31,15 @@ class Pull:
         read: makes the rows; it is given the columns that they must have, None if nothing says that, and those of the
             table, whose types the values get where nothing else says them. It may be called again.
         items: how many files or messages; 0 where only the checkpoint moves.
+        read_apart: the same, with what cannot be read apart from the rows. With `fits` a value that is not of the type
+            of the table's column cannot be read. None for a source without records that could fail alone.
         must_be_kept: whether the source would be at another place without this checkpoint, and pass something over.
     """
 
     reached: Checkpoint
     read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
     items: int
+    read_apart: ReadApart | None = field(default=None, repr=False)
     must_be_kept: bool = False
 
 

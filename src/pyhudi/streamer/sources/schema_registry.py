@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final
 
 from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
@@ -16,6 +17,8 @@ from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
 _ANSWER_SECONDS: Final = 30
 _BYTES_MAX: Final = 16 * 1024 * 1024
 _SUBJECTS: Final = "/subjects/"
+_NO_SUCH_SCHEMA: Final = b"40403"
+"""The code in the answer of a registry that has no such schema. Others say that there is no such page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,20 @@ class SchemaRegistry:
         login = None if parts.username is None else urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
         return cls(urllib.parse.urlunsplit((parts.scheme, host, path, "", "")), login)
 
-    def schema(self, number: int) -> str:
-        """The Avro schema with this id, as JSON. Schemas never change, so each is asked for once in a process.
+    def schema(self, number: int) -> str | None:
+        """The Avro schema with this id, as JSON; None where the registry has none.
 
-        Raises `SourceError` where the registry does not answer or has no such schema. Cost: one request.
+        Schemas never change, so each is asked for once in a process. Raises `SourceError` where the registry does not
+        answer. Cost: one request.
         """
-        return _fetched(self.url, self.login, number)
+        try:
+            return _fetched(self.url, self.login, number)
+        except _UnknownSchemaError:
+            return None
+
+
+class _UnknownSchemaError(Exception):
+    """The registry has no schema with an id. It may have one later, so that this is no answer to keep."""
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -54,7 +65,10 @@ def _fetched(url: str, login: str | None, number: int) -> str:
             found: dict[str, Any] = json.loads(answer.read(_BYTES_MAX))
     except (OSError, ValueError) as error:
         if isinstance(error, urllib.error.HTTPError):
+            is_unknown = error.code == HTTPStatus.NOT_FOUND and _NO_SUCH_SCHEMA in error.read(_BYTES_MAX)
             error.close()
+            if is_unknown:
+                raise _UnknownSchemaError from error
         raise SourceError(f"the schema registry does not answer: {error}", registry=url, schema_id=number) from error
     if found.get("schemaType", "AVRO") != "AVRO" or found.get("references"):
         raise UnsupportedFeatureError(

@@ -1,0 +1,111 @@
+"""The rows of a batch: what a source gives, transformed, with the columns of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.local import as_table
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
+from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_value
+from pyhudi.streamer.settings import Settings
+from pyhudi.streamer.sources.apart import RECORD
+from pyhudi.streamer.sources.protocol import Pull, Rows
+from pyhudi.streamer.transformers import transformed
+from pyhudi.table.schema import load_table_schema
+from pyhudi.table.state import TableState
+from pyhudi.write.create import table_properties
+
+_NONE: Final = pa.schema([]).empty_table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """`rows` of the table, and those of the error table; these are None where there is no error table."""
+
+    rows: Rows
+    errors: pa.Table | None = None
+
+
+def batch_of(
+    pull: Pull | None, settings: Settings, table: TableState | None, config: WriteConfig, errors: ErrorTable | None
+) -> Batch | None:
+    """What is to be written; None where there are no rows, and nothing says which columns they would have.
+
+    Without columns there can be no table, and so no commit: what was read without a row is read again. Raises what the
+    source and the transformers raise. Cost: that of reading the source, and a read of the table's schema.
+    """
+    schema = None if table is None else load_table_schema(table)
+    stored = None if schema is None else schema.arrow
+    if pull is not None and pull.items and errors is not None:
+        return _batch_apart(pull, settings, table, config, errors, stored)
+    wanted, changes = settings.schema, settings.changes
+    rows: Rows = _NONE
+    if pull is not None and pull.items:
+        rows = pull.read(wanted, stored) if changes is None else pull.read(None, None)
+        if changes is not None and rows.schema.names:
+            rows = changes.rows(as_table(rows), table, config, wanted if wanted is not None else stored)
+    if not rows.schema.names:
+        if stored is not None:
+            return Batch(rows=stored.empty_table())
+        if wanted is None:
+            return None
+        rows = wanted.empty_table()
+    return Batch(rows=transformed(as_table(rows), settings.transforms) if settings.transforms else rows)
+
+
+def _batch_apart(
+    pull: Pull,
+    settings: Settings,
+    table: TableState | None,
+    config: WriteConfig,
+    errors: ErrorTable,
+    stored: pa.Schema | None,
+) -> Batch | None:
+    """The rows of a batch, and those of the error table."""
+    if pull.read_apart is None:
+        raise UnsupportedFeatureError(
+            "error tables are for topics and files: leave hoodie.errortable.enable out",
+            source_class=settings.source_class,
+        )
+    wanted, changes = settings.schema, settings.changes
+    if changes is None:
+        apart = pull.read_apart(wanted, stored, fits=errors.settings.checks_types)
+        rows = apart.rows
+    else:
+        apart = pull.read_apart(None, None, fits=False)
+        rows = apart.rows.drop([RECORD]) if apart.rows.num_rows else _NONE
+        if rows.schema.names:
+            rows = changes.rows(rows, table, config, wanted if wanted is not None else stored)
+    failed, lost = apart.failed, _NONE
+    if rows.schema.names:
+        rows = transformed(rows, settings.transforms)
+        if errors.settings.checks_rows:
+            keys = _keys(settings, table, config)
+            rows, without, lost = without_key_or_value(rows, keys, stored)
+            failed += tuple(without)
+        rows = rows.drop([RECORD]) if RECORD in rows.column_names else rows
+    elif stored is not None:
+        rows = stored.empty_table()
+    elif wanted is not None:
+        rows = transformed(wanted.empty_table(), settings.transforms)
+    elif failed:
+        raise ConfigError(
+            "no record of the first batch can be read, and nothing says which columns the new table has: give them as"
+            " schema, or by a schema provider",
+            reason=failed[0].reason,
+            records=len(failed),
+        )
+    else:
+        return None
+    return Batch(rows=rows, errors=error_rows(errors, apart, failed, lost))
+
+
+def _keys(settings: Settings, table: TableState | None, config: WriteConfig) -> KeyGenerator:
+    if table is None:
+        return key_generator_from_table(table_properties(config), config.new_table_version, settings.options)
+    return key_generator_from_table(table.config.values, table.config.version, settings.options)
