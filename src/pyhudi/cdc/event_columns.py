@@ -72,6 +72,12 @@ def binlog_columns(file: pa.Array, position: pa.Array, row: pa.Array, operations
     JVM Hudi's `_event_seq` is a text, by which position 99 comes after 100.
     """
     suffix = pc.struct_field(pc.extract_regex(file, _SUFFIX), "number")
+    if pc.any(pc.less(position, 0)).as_py():
+        raise InvalidRequestError(
+            "a change is at a position below 0 in the log, so nothing orders it: Debezium reads no positions from this"
+            " server, which was seen with MariaDB 11.4 and not with 10.11",
+            row=pc.index(pc.fill_null(pc.less(position, 0), False), True).as_py(),
+        )
     number = _placed(suffix.cast(pa.int64()), operations, NUMBER)
     position = _placed(position, operations, POSITION)
     return {

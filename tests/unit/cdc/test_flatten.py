@@ -90,6 +90,12 @@ def test_places_in_a_binlog_are_ordered_as_numbers(earlier: tuple[str, int, int]
     assert [first[name] for name in fields] < [second[name] for name in fields]
 
 
+def test_position_below_zero_is_refused_as_it_orders_nothing():
+    with pytest.raises(InvalidRequestError, match="below 0") as raised:
+        rows(mysql("c", "bin.000012", 99, after={"id": 1}), mysql("u", "bin.000012", -4558, after={"id": 1}))
+    assert raised.value.context["row"] == 1
+
+
 def test_binlog_columns_have_the_names_and_texts_of_jvm_hudi():
     (row,) = rows(mysql("c", "bin.000012", 99, 3, after={"id": 1}))
     wanted = {"_event_bin_file": "bin.000012", "_event_pos": 99, "_event_row": 3, "_event_seq": "000012.99"}

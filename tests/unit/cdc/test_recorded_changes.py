@@ -24,12 +24,15 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lzma.decompress((RECORDED / name).read_bytes()).splitlines()]
 
 
+def place_of(message: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(message["source"].get(name) for name in ("lsn", "file", "pos", "row"))
+
+
 def in_windows(messages: list[Any], size: int, seed: int) -> list[list[Any]]:
     """Windows of about so many messages, shuffled; messages of one place of the log are in one window."""
     windows: list[list[Any]] = [[]]
     for message in messages:
-        place = message["source"]["lsn"]
-        if len(windows[-1]) >= size and windows[-1][-1]["source"]["lsn"] != place:
+        if len(windows[-1]) >= size and place_of(windows[-1][-1]) != place_of(message):
             windows.append([])
         windows[-1].append(message)
     for window in windows:
@@ -64,3 +67,22 @@ def test_table_of_recorded_changes_of_postgresql_equals_the_source(tmp_path: Pat
         pyhudi.save(flatten(decoded(window), keys=["id"], schema=TYPES, stored=stored), path, hudi_options=options)
     rows = pyhudi.HudiTable.for_path(path).scan(COLUMNS).to_arrow().sort_by("id").to_pylist()
     assert as_text(rows) == lines("postgres.final.jsonl.xz")
+
+
+@pytest.mark.parametrize(("size", "seed"), [(40, 1), (10_000, 2)])
+def test_table_of_recorded_changes_of_mariadb_equals_the_source(tmp_path: Path, size: int, seed: int):
+    messages = [line["value"] for line in lines("mariadb.jsonl.xz") if line["value"] is not None]
+    assert {message["source"]["connector"] for message in messages} == {"mariadb"}
+    options = {
+        "hoodie.table.name": "orders",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.write.set.null.for.missing.columns": "true",
+        **table_options("mariadb"),
+    }
+    types = TYPES.set(TYPES.get_field_index("seen"), pa.field("seen", pa.timestamp("ms")))
+    path = tmp_path / "orders"
+    for window in in_windows(messages, size, seed):
+        pyhudi.save(flatten(decoded(window), keys=["id"], schema=types), path, hudi_options=options)
+    rows = pyhudi.HudiTable.for_path(path).scan(COLUMNS).to_arrow().sort_by("id").to_pylist()
+    assert as_text(rows) == lines("mariadb.final.jsonl.xz")
