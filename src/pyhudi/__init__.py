@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
     from pyhudi.services.columns.alter import ColumnsChanged
+    from pyhudi.services.copying.execute import Copied
     from pyhudi.services.indexing.build import BuiltIndex
     from pyhudi.services.partition_ttl.expire import Expired
     from pyhudi.services.restore.execute import Restored
@@ -52,6 +53,7 @@ __all__ = [
     "BuiltIndex",
     "Cleaned",
     "ColumnsChanged",
+    "Copied",
     "Expired",
     "Exported",
     "HudiOptions",
@@ -96,6 +98,7 @@ _HOMES = {
     "BuiltIndex": "pyhudi.services.indexing.build",
     "Cleaned": "pyhudi.services.cleaning.execute",
     "ColumnsChanged": "pyhudi.services.columns.alter",
+    "Copied": "pyhudi.services.copying.execute",
     "Exported": "pyhudi.api.export",
     "Expired": "pyhudi.services.partition_ttl.expire",
     "HudiOptions": "pyhudi.api.arguments",

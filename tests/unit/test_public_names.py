@@ -17,6 +17,7 @@ RETURNED = {
     "BuiltIndex",
     "Cleaned",
     "ColumnsChanged",
+    "Copied",
     "Expired",
     "Exported",
     "IndexUse",

@@ -44,7 +44,7 @@ class Nouns:
 
     @property
     def recovery(self) -> Recovery:
-        """What became of a write, and undoing writes: rollback and restore; the metadata table, built again."""
+        """What became of a write; undoing writes; the metadata table, built again; a copy of the table."""
         from pyhudi.api.recovery import Recovery
 
         return Recovery(self.handle)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import count_of, time_text
+from pyhudi.api.arguments import HudiOptions, count_of, known_options, time_text
 from pyhudi.api.handle import TableHandle, changes_table
+from pyhudi.config.location import table_path
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
+from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.services.copying.execute import Copied, copy_table
+from pyhudi.services.copying.plan import plan_copy
 from pyhudi.services.indexing.create import keeping_indexes
 from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
 from pyhudi.services.restore.execute import Restored, recover, restore
@@ -22,16 +27,20 @@ from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback.execute import RolledBack
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers
 from pyhudi.services.rollback.rollback import roll_back
+from pyhudi.storage.open import open_storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
 from pyhudi.transaction.settings import TransactionSettings, equipped, transaction_settings
 
+if TYPE_CHECKING:
+    from pyhudi.engine.progress import OnProgress
+
 
 @dataclass(frozen=True)
 class Recovery:
-    """Undoing writes, and finding out what became of them. `HudiTable.recovery` makes it."""
+    """Undoing writes, finding out what became of them, and copies of the table. `HudiTable.recovery` makes it."""
 
     _handle: TableHandle = field(repr=False)
 
@@ -156,6 +165,56 @@ class Recovery:
         """
         state, settings, environment = self._means()
         return rebuild_metadata_table(state, settings, environment, self._handle.engine)
+
+    def copy(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        newest: bool = False,
+        hudi_options: HudiOptions | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Copied:
+        """Copy the table, as it is now, into an empty folder: its rows, its timeline with the archive, its savepoints.
+
+        Others may write the table meanwhile. What is pending stays behind, but for planned compactions and clusterings.
+        The copy has the same version and options, and a metadata table of its own with the same indexes. The folder is
+        a table from the last moment on; after a death the same call goes on with the files that are there. The files of
+        a bootstrap's source are not copied: both tables read them.
+
+        Args:
+            path: a folder, or a URI, without any files, outside of the table.
+            newest: only the files that the newest state needs, without savepoints. Older states are then refused by
+                pyhudi (`HistoryNotRetainedError`); JVM Hudi reads them without the rows whose files are missing.
+            hudi_options: options of its store; those of the table's store hold, too.
+            on_progress: called with a `Progress` whenever a task has ended; not with a Spark session.
+
+        Raises:
+            TableExistsError: there is a table in the folder.
+            InvalidRequestError: the folder has other files, or lies in the table, or the table in it.
+            WriteConflictError: a rollback or a division of buckets is pending; the table was cleaned or archived again
+                and again meanwhile; in version 6, logs are being written; another process copies into the folder.
+            CorruptDataError: a file of the newest state is missing or cut off.
+
+        Cost: two listings of the table, two requests per file, what the metadata table takes to be built, and a table
+        lock in the copy.
+        """
+        call = self._handle.service_call(None, call="copy", on_progress=on_progress)
+        options = {**self._handle.storage.spec.options, **known_options(hudi_options, call="copy")}
+        return copy_table(call, open_storage(table_path(path, {}), options), newest=newest)
+
+    def plan_copy(self, *, newest: bool = False) -> pa.Table:
+        """What `copy` would copy. Nothing is written.
+
+        Columns: partition_path (`.hoodie` for timeline, archive and the like), files, bytes. Raises as `copy`, but for
+        the folder. Cost: a listing of the table.
+        """
+        planned = plan_copy(self._handle.state.reload(), newest=newest)
+        found: dict[str, list[int]] = {}
+        for info in planned.data:
+            found.setdefault(info.path.rpartition("/")[0], []).append(info.size)
+        found[METADATA_FOLDER] = [info.size for info in planned.metadata]
+        rows = ((folder, len(sizes), sum(sizes)) for folder, sizes in sorted(found.items()))
+        return table_of("partition_path string, files int64, bytes int64", rows)
 
     @changes_table
     def mend(self, *, files: int = 1000) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
-    from pyhudi.api.export import Exported
+    from pyhudi.api.export import Exported, ExportFormat
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,21 +125,53 @@ class Scan:
         into.register(table_name, self.to_arrow())
         return into
 
-    def to_parquet(self, path: str | os.PathLike[str], *, hudi_options: HudiOptions | None = None) -> Exported:
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        hudi_options: HudiOptions | None = None,
+    ) -> Exported:
         """Write the rows as plain Parquet files into a folder, batch by batch, in bounded memory.
 
         The last file is `_SUCCESS`: without it an export has not ended. Partition columns are in the files.
 
         Args:
             path: a folder, or a URI, without any files, outside of the table.
+            partition_by: columns whose values are folders instead, such as `city=oslo`.
             hudi_options: options of its store; those of the table's store hold, too.
 
-        Raises `InvalidRequestError` for a folder with files, and one in the table. Cost: as `to_batches`, one listing
-        of the folder, and a request per file, of which each has up to 512 MiB of rows in memory.
+        Raises `InvalidRequestError` for a folder with files, and one in the table; `ConfigError` for columns that there
+        are not, or that make no names of folders. Cost: as `to_batches`, two listings of the folder, and a request per
+        file, of which each has up to 512 MiB of rows in memory.
         """
-        from pyhudi.api.export import export_to_parquet  # noqa: PLC0415 - reads do without
+        return self._exported(path, "parquet", partition_by, hudi_options)
 
-        return export_to_parquet(self._state.storage, self.schema, self.to_batches(), path, hudi_options)
+    def to_json(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        hudi_options: HudiOptions | None = None,
+    ) -> Exported:
+        """Write the rows as lines of JSON, an object each, without the names of null values.
+
+        Dates and times are ISO texts, bytes are in base64, NaN and the infinities are texts. Arguments, errors and
+        cost: as of `to_parquet`.
+        """
+        return self._exported(path, "json", partition_by, hudi_options)
+
+    def _exported(
+        self,
+        path: str | os.PathLike[str],
+        file_format: ExportFormat,
+        partition_by: str | Sequence[str] | None,
+        hudi_options: HudiOptions | None,
+    ) -> Exported:
+        from pyhudi.api.export import export_rows  # noqa: PLC0415 - reads do without
+
+        batches, source = self.to_batches(), self._state.storage
+        return export_rows(source, self.schema, batches, path, file_format, partition_by, hudi_options)
 
     def to_df(self, spark: SparkSession) -> DataFrame:
         """The rows as a Spark DataFrame, read when an action runs.

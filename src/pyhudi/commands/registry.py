@@ -36,7 +36,7 @@ GROUPS: Final[dict[str, dict[str, Listed]]] = {
         "lookup": Listed("the rows with some record keys", "rows"),
         "changes": Listed("what was written after a time", "rows"),
         "diff": Listed("the rows that differ between two moments", "rows"),
-        "export": Listed("write rows as plain Parquet files", "rows"),
+        "export": Listed("write rows as Parquet, JSON, or as a table of the newest state", "rows"),
         "explain": Listed("what a read opens and leaves out, and why", "rows"),
     },
     "look after a table": {
@@ -58,6 +58,7 @@ GROUPS: Final[dict[str, dict[str, Listed]]] = {
         "rebuild-metadata": Listed("build the metadata table again", "undo"),
     },
     "make and fill a table": {
+        "copy": Listed("copy a table with all that it keeps", "undo"),
         "bootstrap": Listed("make a folder of Parquet files a table", "bootstrap"),
         "streamer": Listed("read what is new in files or queues into a table", "streamer"),
         "wait-for": Listed("wait until a partition is complete", "watermark"),

@@ -6,10 +6,12 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from pyhudi.commands.arguments import DRY_RUN, JSON, TABLE, argument, command, limit, opened
+from pyhudi.commands.arguments import DRY_RUN, JSON, TABLE, argument, command, limit, names_of, opened
 from pyhudi.commands.conditions import AS_OF, COLUMNS, WHERE, conditions_of, keys_of
 from pyhudi.commands.output import Output
 from pyhudi.commands.table_text import cell_text
+from pyhudi.commands.undo import write_copy
+from pyhudi.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,6 +107,13 @@ def _change(row: dict[str, Any]) -> str:
 @command(
     TABLE,
     argument("target", metavar="FOLDER", help="the path or URI of an empty folder, or of one to be made"),
+    argument(
+        "--format",
+        choices=("parquet", "json", "hudi"),
+        default="parquet",
+        help="plain Parquet files (parquet), lines of JSON, or a table of the newest state alone",
+    ),
+    argument("--partition-by", type=names_of, metavar="NAMES", help="columns whose values are folders, as city=oslo"),
     COLUMNS,
     WHERE,
     AS_OF,
@@ -112,12 +121,20 @@ def _change(row: dict[str, Any]) -> str:
     JSON,
 )
 def export(chosen: argparse.Namespace, output: Output) -> None:
-    """Write the rows of a table as plain Parquet files into an empty folder."""
+    """Write the rows of a table into an empty folder: as plain Parquet files, as JSON, or as a Hudi table."""
+    if chosen.format == "hudi":
+        if chosen.partition_by or chosen.columns or chosen.where or chosen.as_of:
+            raise InvalidRequestError(
+                "--format hudi copies files as they are: leave --partition-by, --columns, --where and --as-of out"
+            )
+        write_copy(chosen, output, newest=True)
+        return
     scan = scan_of_arguments(chosen, opened(chosen))
     if chosen.dry_run:
         output.rows(scan.files(), sizes=("size", "log_size"), none="no rows")
     else:
-        output.result(scan.to_parquet(chosen.target), none="", sizes=("bytes",))
+        write = scan.to_json if chosen.format == "json" else scan.to_parquet
+        output.result(write(chosen.target, partition_by=chosen.partition_by), none="", sizes=("bytes",))
 
 
 @command(TABLE, COLUMNS, WHERE, AS_OF, JSON)

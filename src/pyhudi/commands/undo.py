@@ -1,12 +1,12 @@
-"""Commands that keep and bring back states of a table, and that build its metadata table again."""
+"""Commands that keep, copy and bring back states of a table, and that build its metadata table again."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
 
-from pyhudi.commands.arguments import DRY_RUN, JSON, TABLE, argument, command, one_of, opened
-from pyhudi.commands.output import Output
+from pyhudi.commands.arguments import DRY_RUN, EXIT_STATUS, JSON, TABLE, argument, command, one_of, opened
+from pyhudi.commands.output import Output, progress_on_terminal
 from pyhudi.errors import InvalidRequestError
 
 
@@ -89,3 +89,26 @@ def rebuild_metadata(chosen: argparse.Namespace, output: Output) -> None:
         output.rows(found, sizes=("stored_bytes", "listed_bytes"), none="the metadata table agrees with the store")
     else:
         output.record({"built": list(table.recovery.rebuild_metadata_table())})
+
+
+@command(
+    TABLE,
+    argument("target", metavar="TARGET", help="the path or URI of an empty folder, or of one to be made"),
+    DRY_RUN,
+    JSON,
+    epilog=f"{EXIT_STATUS} `pyhudi export --format hudi` copies the newest state alone.",
+)
+def copy(chosen: argparse.Namespace, output: Output) -> None:
+    """Copy a table with its timeline and all states that it keeps; after a death the same command goes on."""
+    write_copy(chosen, output, newest=False)
+
+
+def write_copy(chosen: argparse.Namespace, output: Output, *, newest: bool) -> None:
+    """Copy the table that the arguments name into `chosen.target`, or say what that would be."""
+    recovery = opened(chosen).recovery
+    if chosen.dry_run:
+        output.rows(recovery.plan_copy(newest=newest), sizes=("bytes",))
+    else:
+        output.result(
+            recovery.copy(chosen.target, newest=newest, on_progress=progress_on_terminal()), none="", sizes=("bytes",)
+        )
