@@ -44,10 +44,11 @@ test-newest:  ## Run the tests with the newest version of each dependency
 	.venvs/newest/bin/python -m pip install --quiet --group test -e '.[$(EXTRAS)]'
 	.venvs/newest/bin/python -m pytest $(OTHER_VERSIONS) -n 2 --dist loadgroup
 
-test-spark:  ## Run the tests on Spark with PySpark SPARK (4.0)
+comma := ,
+test-spark:  ## Run the tests on Spark with PySpark SPARK (4.0); Spark Connect is not for 3.5
 	$(PYTHON) -m venv --clear .venvs/spark
 	.venvs/spark/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	.venvs/spark/bin/python -m pip install --quiet --group test -e '.[$(EXTRAS)]' 'pyspark[connect]==$(or $(SPARK),4.0).*'
+	.venvs/spark/bin/python -m pip install --quiet --group test -e '.[$(if $(filter 3.%,$(SPARK)),$(subst connect$(comma),,$(EXTRAS)),$(EXTRAS))]' 'pyspark==$(or $(SPARK),4.0).*'
 	.venvs/spark/bin/python -m pytest tests/spark
 
 check: $(STAMP)  ## Lint, types, architecture, generated pages, links, changelog

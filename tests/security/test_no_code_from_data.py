@@ -59,7 +59,7 @@ ALLOWED = {
     ("commands/command_line.py", "import_module"): "the module of the command that a person typed, out of a list",
     ("spark/enable.py", "import_module"): "the classes of pyspark that are wrapped",
     ("sql/arguments.py", "import_module"): "the formatter of pyspark, classic or Connect",
-    ("sql/install.py", "import_module"): "the classes of pyspark that are wrapped",
+    ("spark/frames.py", "import_module"): "the class of DataFrames of a session",
     ("sql/frames/install_names.py", "import_module"): "the same",
     ("sql/frames/install_write_to.py", "import_module"): "the same",
     ("transaction/locks/zookeeper.py", "import_module"): "kazoo, if it is installed",

@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.sql import DataFrame
 from tests.support.spark import spark
+
+from pyhudi.spark.capabilities import IS_4
+from pyhudi.spark.frames import arrow_of_frame
 
 __all__ = ["spark"]
 
 _HERE = Path(__file__).parent
+
+if not IS_4:
+    DataFrame.toArrow = arrow_of_frame
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,6 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))  # in one process, for the one session
-            if pyspark.__version__.startswith(("4.0.", "4.1.")):  # they leave sockets open
+            if pyspark.__version__.startswith(("3.5.", "4.0.", "4.1.")):  # they leave sockets open
                 for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
                     item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
+            if not IS_4:  # where Python still has distutils
+                item.add_marker(pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning"))

@@ -17,6 +17,7 @@ from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
 import pyhudi
 from pyhudi.errors import CorruptDataError
+from pyhudi.spark.frames import frame_of_arrow
 
 META = ["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_file_name"]
 
@@ -44,7 +45,7 @@ def test_spark_reads_the_same_rows_as_without_spark(spark: SparkSession, boot: p
 def test_filters_on_either_side_find_the_rows_that_they_find_without_pruning(
     spark: SparkSession, boot: pyhudi.HudiTable, condition: str
 ) -> None:
-    expected = spark.createDataFrame(boot.scan().to_arrow()).where(condition)
+    expected = frame_of_arrow(spark, boot.scan().to_arrow()).where(condition)
     rows = loaded(spark, boot).where(condition)
     assert_same_rows(expected.toArrow(), rows.toArrow(), hint=condition)
     assert rows.select("id").count() == expected.count()
@@ -72,7 +73,7 @@ def test_random_filters_and_projections_find_what_they_find_without_pruning(
         pq.write_table(table, tmp_path / "source" / f"city={city}" / "0.parquet", row_group_size=25)
     boot = pyhudi.HudiTable.bootstrap(tmp_path / "source", tmp_path / "table", record_key="id")
     rows = loaded(spark, boot)
-    everything = spark.createDataFrame(boot.scan().to_arrow()).cache()
+    everything = frame_of_arrow(spark, boot.scan().to_arrow()).cache()
     conditions = [
         *(f"n {sign} {n}" for sign in ("=", "<>", "<", ">=") for n in (-5, 7, 39)),
         "n is null",

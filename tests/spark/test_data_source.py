@@ -10,6 +10,9 @@ import pytest
 
 import pyhudi
 from pyhudi.config.option import OptionWarning
+
+pytest.importorskip("pyspark.sql.datasource", reason="Python data sources need PySpark 4.0")
+
 from pyhudi.spark.data_source import HudiDataSource
 
 KEY = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}

@@ -28,7 +28,7 @@ from pyhudi.spark.engine import (
     limits_of_batches,
     session_parallelism,
 )
-from pyhudi.spark.settings import under
+from pyhudi.spark.frames import under
 from pyhudi.spark.workers import begin_task
 
 BIG = IN_PROCESS_BYTES_MAX

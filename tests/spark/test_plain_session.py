@@ -13,6 +13,8 @@ from tests.support.programs import told_by
 import pyhudi
 from pyhudi.sql.session import prepare_process
 
+pytest.importorskip("pyspark.sql.datasource", reason="Python data sources need PySpark 4.0")
+
 PROGRAM = Path(__file__).with_name("plain_session_program.py")
 PROGRAM_SECONDS_MAX = 300
 KEY = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}

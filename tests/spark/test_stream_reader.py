@@ -11,6 +11,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
+
+pytest.importorskip("pyspark.sql.datasource", reason="Python data sources need PySpark 4.0")
+
 from pyhudi.spark.data_source import HudiDataSource
 from pyhudi.spark.streams import source
 from pyspark_hudi import DefaultSource

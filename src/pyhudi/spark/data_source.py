@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -46,6 +48,19 @@ _REMEMBERED_NAMES = frozenset(
 )
 """The options that a read needs. Others may be secrets, and the catalog keeps them where all users can see them."""
 _PLACES = frozenset(name for _, declared in options_of(LocationOptions) for name in declared.spellings)
+
+
+def register_sources(spark: SparkSession) -> None:
+    """Register the data source of a session under both names of the format.
+
+    PySpark 4.0 refuses a name that `pyspark_hudi` has already, which reads the same way.
+    """
+    for source in (HudiDataSource, HudiDataSourceByPackage):
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:
+            if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+                raise
 
 
 class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy follows here

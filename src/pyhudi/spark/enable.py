@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource
 
 from pyhudi.config.location import table_path
 from pyhudi.config.spelling import spelled
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
-from pyhudi.spark.data_source import HudiDataSource, HudiDataSourceByPackage
+from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES, IS_4, VERSION, without_python_sources
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.reader import load_table
 from pyhudi.spark.settings import is_connect
@@ -66,24 +64,28 @@ class Notes:
 
 
 def enable_format(spark: SparkSession) -> None:
-    """Wrap readers and writers of this session's kind, and register the data source `hudi`. Once is enough."""
+    """Wrap readers and writers of this session's kind, and register the data source `hudi`. Once is enough.
+
+    Raises:
+        UnsupportedFeatureError: the session is one of Spark Connect before 4.0.
+    """
+    if is_connect(spark) and not IS_4:
+        raise UnsupportedFeatureError(
+            "Spark Connect needs PySpark 4.0 or newer: use a classic session, or a newer client and server",
+            pyspark=VERSION,
+        )
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     wrap(module.DataFrameReader, _READER_WRAPPERS)
     wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
     wrap(stream_writer_class(spark), _STREAM_WRITER_WRAPPERS)
-    if spark.conf.get(_REGISTERED, None) is None:
-        _register(spark, HudiDataSource)
-        _register(spark, HudiDataSourceByPackage)
+    if not HAS_PYTHON_SOURCES:
+        streams = import_module("pyspark.sql.streaming.readwriter")
+        wrap(streams.DataStreamReader, {"format": _format, "load": _load_stream})
+    elif spark.conf.get(_REGISTERED, None) is None:
+        from pyhudi.spark.data_source import register_sources  # noqa: PLC0415 - not in every PySpark
+
+        register_sources(spark)
         spark.conf.set(_REGISTERED, "true")
-
-
-def _register(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register a data source. PySpark 4.0 refuses a name that `pyspark_hudi` has already, which reads the same way."""
-    try:
-        spark.dataSource.register(source)
-    except AnalysisException as error:
-        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
-            raise
 
 
 def unwrap() -> None:
@@ -94,9 +96,9 @@ def unwrap() -> None:
 
 
 def wrap(owner: type, wrappers: Mapping[str, Wrapper]) -> None:
-    """Wrap methods of a class of PySpark, each of them once."""
+    """Wrap methods of a class of PySpark, each of them once; those that this version has."""
     for name, wrapper in wrappers.items():
-        if (owner, name) not in _originals:
+        if (owner, name) not in _originals and hasattr(owner, name):
             original = getattr(owner, name)
             _originals[owner, name] = original
             wrapped = wrapper(original)
@@ -190,6 +192,22 @@ def _load(original: Original) -> Original:
         notes.add_options(options)
         session = self._spark if hasattr(self, "_spark") else self._client  # classic, Connect
         return load_table(session, _one_path(path, notes.options), notes.options)
+
+    return load
+
+
+def _load_stream(original: Original) -> Original:
+    """`load` of a stream's reader, where no stream can read a Hudi table."""
+
+    def load(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002
+        if format is not None:
+            self.format(format)
+        if notes_of(self).is_hudi:
+            raise without_python_sources(
+                "a stream that reads a Hudi table",
+                "read what was written since the last position by HudiTable.changes(), in a loop or a scheduled job",
+            )
+        return original(self, path, None, schema, **options)
 
     return load
 

@@ -30,7 +30,9 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import CallbackHosts, Distribution, Exchange, TaskContext
 from pyhudi.errors import HudiError, UnsupportedFeatureError
 from pyhudi.format.pieces import in_pieces
+from pyhudi.spark.capabilities import arguments_of_thread
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
+from pyhudi.spark.frames import under
 from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_row
 from pyhudi.spark.parcels import (
     BATCH_LIMITS,
@@ -45,7 +47,7 @@ from pyhudi.spark.parcels import (
     rows_of_block,
     task_parcels,
 )
-from pyhudi.spark.settings import is_connect, runs_here, setting, under
+from pyhudi.spark.settings import is_connect, runs_here, setting
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
 
@@ -118,7 +120,7 @@ class SparkEngine:
 
     def thread(self, run: Callable[[], None]) -> threading.Thread:
         """A thread with the session's job group and tags, whose connection to the JVM ends with it."""
-        thread: threading.Thread = InheritableThread(run, session=self.spark, name="pyhudi services")
+        thread: threading.Thread = InheritableThread(run, name="pyhudi services", **arguments_of_thread(self.spark))
         return thread
 
     def accepts(self, rows: Any) -> bool:

@@ -19,6 +19,8 @@ from pyspark.sql import functions as sql
 from pyhudi.engine.exchange import grouped
 from pyhudi.engine.protocol import AddressedRows
 from pyhudi.format.pieces import in_pieces
+from pyhudi.spark.capabilities import HAS_SHUFFLE_BY_NUMBER
+from pyhudi.spark.frames import frame_of_arrow
 
 BLOCK_BYTES: Final = 8 << 20
 """The size limit of a block; a single row may be larger."""
@@ -55,13 +57,13 @@ def task_parcels(spark: SparkSession, readers: Iterable[int], tasks: Iterable[by
         pa.array(np.arange(count)),
         contents,
     ]
-    return spark.createDataFrame(pa.Table.from_arrays(columns, schema=_PARCELS))
+    return frame_of_arrow(spark, pa.Table.from_arrays(columns, schema=_PARCELS))
 
 
 def delivered(parcels: DataFrame, readers: int) -> DataFrame:
     """The parcels with those of reader `n` in partition `n`, sorted by sender and number. Cost: a shuffle."""
     ordered = ("sender", "number")
-    if hasattr(parcels, "repartitionById"):  # from Spark 4.1 on
+    if HAS_SHUFFLE_BY_NUMBER:
         return parcels.repartitionById(readers, sql.col("reader")).sortWithinPartitions(*ordered)
     ids = sql.lit(ids_by_hash(readers).tolist())
     placed = parcels.repartition(readers, sql.element_at(ids, sql.col("reader") + 1))

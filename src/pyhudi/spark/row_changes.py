@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
 
 from pyhudi.errors import ConfigError, SchemaMismatchError
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.spark.capabilities import logger_of_queries
 from pyhudi.spark.fitted_values import Fit, fitting
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.tasks.row_changes import CHANGE, Change
@@ -399,7 +399,7 @@ def resolves(rows: DataFrame, texts: Sequence[str]) -> bool:
 @contextmanager
 def _unlogged() -> Iterator[None]:
     for name in _LOGGERS:
-        PySparkLogger.getLogger(name).addFilter(_NO_ANSWERS)  # once: a logger keeps a filter once
+        logger_of_queries(name).addFilter(_NO_ANSWERS)  # once: a logger keeps a filter once
     token = _asks.set(True)
     try:
         yield

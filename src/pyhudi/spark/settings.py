@@ -1,30 +1,10 @@
-"""Access to the settings of a Spark session, and rows under settings of their own."""
+"""Access to the settings of a Spark session."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
-
-
-def under(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
-    """The same rows, which Spark plans and computes under settings of their own.
-
-    They belong to a clone of the session, so no other query sees the settings. A session of Spark Connect cannot share
-    its rows with a clone: there the rows stay as they are. Cost: without settings none, else a clone of the session's
-    state in the JVM.
-    """
-    spark = rows.sparkSession
-    if not settings or is_connect(spark):
-        return rows
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame  # noqa: PLC0415 - not in a mere client
-
-    clone = spark._jsparkSession.cloneSession()
-    for name, value in settings.items():
-        clone.conf().set(name, value)
-    plan = rows._jdf.queryExecution().logical()
-    return ClassicDataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, plan), spark)
+from pyspark.sql import SparkSession
 
 
 def setting(spark: SparkSession, name: str) -> str | None:

@@ -1,6 +1,6 @@
 """Conversion between Spark types and Arrow types, for the types that a Hudi table can store.
 
-It does not use `pyspark.sql.pandas.types`: its signatures change between Spark 4 releases, and it accepts types that
+It does not use `pyspark.sql.pandas.types`: its signatures change between releases, and it accepts types that
 Avro and Hudi do not have.
 """
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 
 from pyhudi.errors import SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.spark.capabilities import has_other_collation
 
 _DECIMAL_PRECISION_MAX = 38
 
@@ -80,7 +81,7 @@ def _arrow_type(kind: spark_types.DataType, column: str) -> pa.DataType:
 
 def _has_collation(kind: spark_types.DataType) -> bool:
     """Whether text compares by other rules than its bytes. A table would lose them, and with them rows of a query."""
-    return isinstance(kind, spark_types.StringType) and not kind.isUTF8BinaryCollation()
+    return isinstance(kind, spark_types.StringType) and has_other_collation(kind)
 
 
 def _spark_field(field: pa.Field, column: str) -> spark_types.StructField:

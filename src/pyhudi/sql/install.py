@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.spark.enable import Original, notes_of, stream_writer_class, tell_partitions, wrap
+from pyhudi.spark.frames import frame_class
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.can_parse import can_parse
 from pyhudi.sql.frames.install_names import install_names
@@ -20,8 +20,7 @@ _SQL, _MERGE_INTO = "sql", "mergeInto"
 def install(spark: SparkSession) -> None:
     """Wrap methods of this session's classes, and have a classic session resolve names. A second call has no effect."""
     wrap(type(spark), {_SQL: _sql})
-    frames = import_module(f"pyspark.sql.{'connect' if is_connect(spark) else 'classic'}.dataframe")
-    wrap(frames.DataFrame, {_MERGE_INTO: _merge_into})
+    wrap(frame_class(spark), {_MERGE_INTO: _merge_into})
     wrap(stream_writer_class(spark), {"toTable": _to_table})
     install_names(spark)
     install_write_to(spark)

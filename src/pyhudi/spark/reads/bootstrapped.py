@@ -18,6 +18,7 @@ from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.io.slices.base_rows import check_source
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.spark.capabilities import HAS_ARROW_FUNCTIONS
 from pyhudi.spark.reads.column_functions import columns_by_functions
 from pyhudi.spark.reads.parquet_files import base_files, parquet_rows
 from pyhudi.spark.reads.skeleton_columns import read_skeleton_column
@@ -34,7 +35,7 @@ def native_slices(plan: ScanPlan) -> tuple[ScanSlice, ...]:
     or have the names that are used here.
     """
     names = {name.lower() for name in plan.schema.names}
-    is_possible = hasattr(sql, "arrow_udf") and not plan.path_columns and not plan.texts_of_numbers  # PySpark 4.1
+    is_possible = HAS_ARROW_FUNCTIONS and not plan.path_columns and not plan.texts_of_numbers
     if not is_possible or not names.isdisjoint((_FILE, _ROW)):
         return ()
     return tuple(

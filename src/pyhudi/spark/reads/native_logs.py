@@ -41,6 +41,7 @@ from pyhudi.io.slices.mask import (
 )
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.spark.capabilities import HAS_ARROW_FUNCTIONS
 from pyhudi.spark.reads.column_functions import columns_by_functions
 from pyhudi.spark.reads.har_views import OPTIONS, archived, can_archive
 from pyhudi.spark.reads.jvm_objects import FileToRead
@@ -184,7 +185,7 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
     None if the files have no unique numbers (`file_parts`), or if this Spark has no functions over Arrow.
     """
     parts = file_parts(base_sizes(plan.merged))
-    if parts is None or not hasattr(sql, "arrow_udf"):  # PySpark 4.1
+    if parts is None or not HAS_ARROW_FUNCTIONS:
         return None
     by_path, pickled = parts.by_path, packed(plan)
 

@@ -34,6 +34,7 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.slices import read_slice
 from pyhudi.read.table_of_path import changes_of_path, plan_of_path
+from pyhudi.spark.frames import frame_of_arrow
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
 from pyhudi.spark.reads.cdc import change_frame
@@ -172,8 +173,8 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
             texts.extend([of_file[name]] * len(forms))
     if len({*names}) < len(names):
         raise UnsupportedFeatureError("the name of a file is the encoded name of another one; rename it", uri=plan.uri)
-    lookup = spark.createDataFrame(
-        pa.table({_FILE_NAME: names, **{name: pa.array(texts, pa.string()) for name, texts in values.items()}})
+    lookup = frame_of_arrow(
+        spark, pa.table({_FILE_NAME: names, **{name: pa.array(texts, pa.string()) for name, texts in values.items()}})
     )
     types = {field.name: field.dataType for field in spark_schema(plan.schema).fields}
     lookup = lookup.select(_FILE_NAME, *[sql.col(_quoted(name)).cast(types[name]).alias(name) for name in values])

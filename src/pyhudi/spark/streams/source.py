@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
-import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -36,6 +35,7 @@ from pyhudi.read.stream import (
     plan_batch,
     plan_change_batch,
 )
+from pyhudi.spark.capabilities import VERSION
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.types import arrow_schema, spark_schema
@@ -45,7 +45,7 @@ from pyhudi.table.state import TableState, load_table
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
-except ImportError:  # PySpark 4.0 and 4.1 read all that is there
+except ImportError:  # before 4.2 a stream reads all that is there
     ReadAllAvailable = ReadLimit = ReadMaxFiles = None
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
@@ -69,7 +69,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         if self._limits.are_set and ReadLimit is None:
             raise UnsupportedFeatureError(
                 "limits of a micro-batch need PySpark 4.2 or newer: leave them out",
-                pyspark=pyspark.__version__,
+                pyspark=VERSION,
             )
         if self._config.change_data and self._limits.splits:
             raise ConfigError("change data is limited by commits: leave limits of files and bytes out")

@@ -9,6 +9,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.spark.capabilities import columns_of_text
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
 from pyhudi.sql.text.tokens import Cursor, Slice
 
@@ -34,7 +35,7 @@ def columns_of(cursor: Cursor) -> Slice:
 
 def parsed(columns: Slice | str) -> StructType:
     """The columns of a text, by Spark's parser. CHAR and VARCHAR are texts, as JVM Hudi stores them."""
-    return StructType([_plain(field) for field in StructType.fromDDL(str(columns)).fields])
+    return StructType([_plain(field) for field in columns_of_text(str(columns)).fields])
 
 
 def _plain(field: StructField) -> StructField:

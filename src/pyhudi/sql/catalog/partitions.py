@@ -14,6 +14,7 @@ from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.keys.generator import key_generator_from_table
 from pyhudi.format.keys.partition_pattern import PartitionPattern, pattern_of
 from pyhudi.spark.fitted_values import fitting
+from pyhudi.spark.frames import arrow_of_frame
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.columns import own_name
 from pyhudi.sql.text.tokens import Slice
@@ -55,7 +56,7 @@ def _one_row(
     row = spark.range(1)
     fit = fitting(row)
     columns = [fit(sql.expr(str(value)), types[name], name).alias(name) for name, value in values.items()]
-    found = row.select(*columns).toArrow()
+    found = arrow_of_frame(row.select(*columns))
     wanted = pa.schema([schema.field(name) for name in found.column_names])
     batch: pa.RecordBatch = found.cast(wanted).to_batches()[0]
     return batch

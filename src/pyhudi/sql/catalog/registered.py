@@ -11,12 +11,16 @@ from pyspark.sql.types import StructField, StructType
 from pyhudi.config.enums import TableType
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError
+from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES
 from pyhudi.sql.catalog.columns import ddl_of, parsed, with_meta_columns
+from pyhudi.sql.catalog.driver_entries import KNOWN_FORMAT, make_entry, replace_columns
 from pyhudi.sql.catalog.session_tables import CatalogTable, facts_of
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
 from pyhudi.storage.options import select_storage_options
 from pyhudi.storage.secrets import is_secret
+
+_HUDI = "hudi"
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,10 @@ class Registration:
     comment: str | None = None
     properties: Mapping[str, str] | None = None
 
-    def statement(self) -> str:
+    def statement(self, provider: str) -> str:
         """The statement for Spark."""
         clauses = [
-            f"CREATE TABLE {quoted_name(*self.name)} ({ddl_of(with_meta_columns(self.schema))}) USING hudi",
+            f"CREATE TABLE {quoted_name(*self.name)} ({ddl_of(with_meta_columns(self.schema))}) USING {provider}",
             f"PARTITIONED BY ({', '.join(map(quoted_name, self.partition_fields))})" if self.partition_fields else "",
             f"LOCATION {quoted_text(self.location)}" if self.location is not None else "",
             f"COMMENT {quoted_text(self.comment)}" if self.comment is not None else "",
@@ -43,7 +47,10 @@ class Registration:
 
     def register(self, spark: SparkSession) -> None:
         """Make the entry in the catalog."""
-        plain_sql(spark, self.statement())
+        if HAS_PYTHON_SOURCES:
+            plain_sql(spark, self.statement(_HUDI))
+        else:
+            make_entry(spark, self.statement(KNOWN_FORMAT), _HUDI)
 
 
 def check_no_credentials(properties: Mapping[str, str]) -> None:
@@ -102,4 +109,7 @@ def with_columns_of(spark: SparkSession, entry: CatalogTable, schema: StructType
         StructField(field.name, field.dataType, metadata=_comment(comments.get(field.name)) or former.get(field.name))
         for field in with_meta_columns(schema).fields
     ]
+    if not HAS_PYTHON_SOURCES:
+        return replace_columns(spark, entry.database, entry.table, columns)
     plain_sql(spark, f"ALTER TABLE {entry.quoted} REPLACE COLUMNS ({ddl_of(StructType(columns))})")
+    return None

@@ -18,7 +18,7 @@ from pyhudi.spark.enable import (
     wrap,
     written_rows,
 )
-from pyhudi.spark.settings import is_connect
+from pyhudi.spark.frames import frame_class
 from pyhudi.sql.can_parse import can_parse
 
 _TABLE = "_pyhudi_table"
@@ -26,8 +26,7 @@ _TABLE = "_pyhudi_table"
 
 def install_write_to(spark: SparkSession) -> None:
     """Wrap them in this session's classes. A second call has no effect."""
-    frames = import_module(f"pyspark.sql.{'connect' if is_connect(spark) else 'classic'}.dataframe")
-    wrap(frames.DataFrame, {"writeTo": _write_to})
+    wrap(frame_class(spark), {"writeTo": _write_to})
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     noted = {
         "using": noting_as("source"),
@@ -36,7 +35,7 @@ def install_write_to(spark: SparkSession) -> None:
     }
     wrap(module.DataFrameWriterV2, {**OPTION_NOTES, **noted, "partitionedBy": noting(_note_columns)})
     ends = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
-    wrap(module.DataFrameWriterV2, {verb: _ending(verb) for verb in ends if hasattr(module.DataFrameWriterV2, verb)})
+    wrap(module.DataFrameWriterV2, {verb: _ending(verb) for verb in ends})
 
 
 def _write_to(original: Original) -> Original:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
+from pyhudi.spark.frames import frame_of_arrow
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import Names
 from pyhudi.sql.text.tokens import Cursor
@@ -55,7 +56,7 @@ def texts(spark: SparkSession, columns: Sequence[str], rows: Sequence[Sequence[s
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """An Arrow table as the result of a statement, with its types also where it is empty."""
     if rows.num_rows:
-        return spark.createDataFrame(rows)
+        return frame_of_arrow(spark, rows)
     kinds = spark_schema(rows.schema).fields
     pairs = zip(kinds, rows.schema, strict=True)
     return spark.createDataFrame(

@@ -1,0 +1,53 @@
+"""DataFrames made of plans and of Arrow, and back, in each version of PySpark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi.spark.capabilities import DATASET, IS_4
+from pyhudi.spark.settings import is_connect
+from pyhudi.spark.types import arrow_schema, spark_schema
+
+
+def frame_class(spark: SparkSession) -> Any:
+    """The class of this session's DataFrames."""
+    kind = "connect." if is_connect(spark) else "classic." if IS_4 else ""
+    return import_module(f"pyspark.sql.{kind}dataframe").DataFrame
+
+
+def under(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    """The same rows, which Spark plans and computes under settings of their own.
+
+    They belong to a clone of the session, so no other query sees the settings. A session of Spark Connect cannot share
+    its rows with a clone: there the rows stay as they are. Cost: without settings none, else a clone of the session's
+    state in the JVM.
+    """
+    spark = rows.sparkSession
+    if not settings or is_connect(spark):
+        return rows
+    clone = spark._jsparkSession.cloneSession()
+    for name, value in settings.items():
+        clone.conf().set(name, value)
+    plan = rows._jdf.queryExecution().logical()
+    frame: DataFrame = frame_class(spark)(getattr(spark._jvm, DATASET).ofRows(clone, plan), spark)
+    return frame
+
+
+def frame_of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """A DataFrame of a few rows. Before PySpark 4.0 they pass as tuples of Python."""
+    if IS_4:
+        return spark.createDataFrame(rows)
+    columns = [column.to_pylist(maps_as_pydicts="strict") for column in rows.columns]
+    return spark.createDataFrame(list(zip(*columns, strict=True)), spark_schema(rows.schema))
+
+
+def arrow_of_frame(rows: DataFrame) -> pa.Table:
+    """The rows of a DataFrame. Cost: a job of Spark; this process keeps its rows."""
+    if IS_4:
+        return rows.toArrow()
+    return pa.Table.from_batches(rows._collect_as_arrow() or [], arrow_schema(rows.schema))
