@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit
 from tests.support.pages import ROOT, blocks
 
@@ -48,6 +48,8 @@ def now(enabled: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -
 
 
 def test_the_statements_of_the_page_do_what_it_says(enabled: SparkSession, now: Now) -> None:
+    if not hasattr(DataFrame, "mergeInto"):
+        pytest.skip("PySpark 3.5 has no DataFrame.mergeInto")
     (block,) = (b for b in blocks(ROOT / "docs" / "merge.md") if b.tested_by == "tests/spark/test_sql_dml.py")
 
     exec(compile(block.code, "page", "exec"), {"spark": enabled, "changes": enabled.table("changes"), "expr": expr})
@@ -80,7 +82,7 @@ def test_merge_into_of_a_data_frame_and_the_builder_make_the_same_merge(
     enabled: SparkSession, now: Now, tmp_path: Path
 ) -> None:
     changes = enabled.table("changes")
-    if not hasattr(changes, "mergeInto"):
+    if not hasattr(DataFrame, "mergeInto"):
         pytest.skip("PySpark 3.5 has no DataFrame.mergeInto")
 
     (

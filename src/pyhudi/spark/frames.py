@@ -50,4 +50,5 @@ def arrow_of_frame(rows: DataFrame) -> pa.Table:
     """The rows of a DataFrame. Cost: a job of Spark; this process keeps its rows."""
     if IS_4:
         return rows.toArrow()
-    return pa.Table.from_batches(rows._collect_as_arrow() or [], arrow_schema(rows.schema))
+    batches = rows._collect_as_arrow()
+    return pa.Table.from_batches(batches) if batches else arrow_schema(rows.schema).empty_table()

@@ -25,7 +25,6 @@ _MODIFIED, _REPLICATION, _BLOCK_SIZE = b"\x38", b"\x50\x01", b"\x58"
 _SPLIT_BYTES = 128 << 20
 """The block size of files, which no store of pyhudi has. Spark splits files by a setting of its own."""
 _ESCAPED = re.compile(r"[\x00-\x7f]+")
-_SEPARATOR = "\0"
 _LEGAL_IN_URIS = "/_-!.~'()*,;:$&+=@"
 
 
@@ -120,14 +119,6 @@ def _varint(number: int) -> bytes:
         number >>= 7
     digits.append(number)
     return bytes(digits)
-
-
-def mapping_of(found: Any) -> dict[str, str]:
-    """A Scala map of texts without null characters, in five calls whatever its size."""
-    if found.isEmpty():
-        return {}
-    names, values = (texts.mkString(_SEPARATOR).split(_SEPARATOR) for texts in (found.keys(), found.values()))
-    return dict(zip(names, values, strict=True))
 
 
 def encoded_uri(uri: str) -> str:

@@ -12,11 +12,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pyhudi.spark.enable import FORMATS
-from pyhudi.spark.reads.jvm_objects import mapping_of
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.text.quoting import quoted_name, quoted_text
 
+_SEPARATOR = "\0"
 SESSION_CATALOG = "spark_catalog"
 """The name of a session's own catalog."""
 
@@ -97,7 +97,7 @@ class TablesOfDriver:
             name,
             None if uri.isEmpty() else _location(self._spark, uri.get()),
             found.tableType().name() == "MANAGED",
-            {**mapping_of(found.storage().properties()), **mapping_of(found.properties())},
+            {**_mapping(found.storage().properties()), **_mapping(found.properties())},
         )
 
     def _current_catalog(self) -> str:
@@ -147,6 +147,14 @@ def _location(spark: SparkSession, uri: Any) -> str:
     """A folder as Hadoop writes it, which has no escapes."""
     written = str(uri.toString())
     return str(spark._jvm.org.apache.hadoop.fs.Path(uri).toString()) if "%" in written else written
+
+
+def _mapping(found: Any) -> dict[str, str]:
+    """A map of the JVM, in three calls whatever its size."""
+    if found.isEmpty():
+        return {}
+    names = found.keys().mkString(_SEPARATOR).split(_SEPARATOR)
+    return dict(zip(names, found.values().mkString(_SEPARATOR).split(_SEPARATOR), strict=True))
 
 
 class TablesOfConnect:
