@@ -201,7 +201,10 @@ class _FileIndex:
         return partitions.directories(passing, [groups[each] for each in passing])
 
     def rootPaths(self) -> Any:  # noqa: N802
-        """The table's folder."""
+        """The table's folder, twice: Spark writes into a relation of one path, and deletes what is there.
+
+        That is where the view of a DataFrame is the target of an `INSERT`.
+        """
         return self._root_paths
 
     def inputFiles(self) -> Any:  # noqa: N802
@@ -246,7 +249,7 @@ class _FileIndex:
 
     @cached_property
     def _root_paths(self) -> Any:
-        return self._jvm.sequence([self._jvm.named("org.apache.hadoop.fs.Path")(self.files.root)])
+        return self._jvm.sequence([self._jvm.named("org.apache.hadoop.fs.Path")(self.files.root)] * 2)
 
     @cached_property
     def _partition_schema(self) -> Any:

@@ -147,7 +147,7 @@ def parquet_rows(
         if "PATH_NOT_FOUND" in str(error):
             raise gone_meanwhile((error.getMessageParameters() or {}).get("path")) from error
         raise
-    return rows
+    return rows.select("*")  # of a view of the relation itself, Spark's INSERT OVERWRITE would delete the file
 
 
 def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, tuple[Value, ...]]:

@@ -64,8 +64,9 @@ def put_in_catalog(spark: SparkSession, new: NewTable, *, if_not_exists: bool = 
         ConfigError: a property is a credential, which the catalog would show.
     """
     check_no_credentials(new.properties)
-    database, table = (new.name[-2] if len(new.name) > 1 else None), new.name[-1]
-    if session_tables(spark).find(database, table) is not None:
+    if len(new.name) == 1:  # the name of a database is never that of a temporary view
+        new = replace(new, name=(spark.catalog.currentDatabase(), *new.name))
+    if session_tables(spark).find(new.name[-2], new.name[-1]) is not None:
         if if_not_exists:
             return
         raise TableExistsError("the catalog has a table of this name already", table=".".join(new.name))
@@ -98,7 +99,7 @@ def _managed(spark: SparkSession, new: NewTable) -> None:
 
 
 def _chosen_location(spark: SparkSession, name: tuple[str, ...]) -> str:
-    entry = session_tables(spark).find(name[-2] if len(name) > 1 else None, name[-1])
+    entry = session_tables(spark).find(name[-2], name[-1])
     if entry is None or entry.location is None:
         raise TableNotFoundError("the catalog has no folder for the table", table=".".join(name))
     return entry.location
@@ -126,7 +127,7 @@ def _arranged(new: NewTable) -> NewTable:
 def _table_options(spark: SparkSession, new: NewTable, location: str) -> dict[str, str]:
     """Hudi's options for the new table: the statement's over those of the session, over what SQL does by default."""
     assert new.schema is not None
-    named: dict[str, str] = {"hoodie.table.name": new.name[-1], "hoodie.database.name": _database(spark, new.name)}
+    named: dict[str, str] = {"hoodie.table.name": new.name[-1], "hoodie.database.name": new.name[-2].lower()}
     own = {**new.options, **hudi_options(new.properties)}
     for key, what in ((_KEY, "the record key"), (_ORDER, "the ordering field")):
         if own.get(key):
@@ -139,10 +140,6 @@ def _table_options(spark: SparkSession, new: NewTable, location: str) -> dict[st
 def _column(schema: StructType, name: str, what: str) -> str:
     """A column as the table spells it; one inside another column is left as it is written."""
     return name.strip() if "." in name else own_name(schema, name.strip(), what)
-
-
-def _database(spark: SparkSession, name: tuple[str, ...]) -> str:
-    return name[-2].lower() if len(name) > 1 else spark.catalog.currentDatabase()
 
 
 @contextmanager

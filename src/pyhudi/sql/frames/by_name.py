@@ -25,6 +25,11 @@ def find(spark: SparkSession, text: str) -> NamedTable | None:
     return None if name is None else Names(spark).find(name)
 
 
+def stored_table(spark: SparkSession, name: Name) -> NamedTable | None:
+    """The Hudi table of a name, as `saveAsTable` and `toTable` of Spark look it up: also one that a view hides."""
+    return Names(spark, (spark.catalog.currentDatabase(),)).find(name)
+
+
 def name_of(text: str) -> Name | None:
     """A name of one or several parts; None if the text is none, which Spark then says."""
     try:
@@ -66,7 +71,7 @@ def save(
     if name is None:
         raise ConfigError("this is no name of a table", name=text)
     saving = SaveMode.parse(mode or "default")
-    table = Names(spark).find(name)
+    table = stored_table(spark, name)
     if table is None or saving is SaveMode.ERROR_IF_EXISTS:
         given = {key: value for key, value in options.items() if key.lower() != _PATH}
         location = next((value for key, value in options.items() if key.lower() == _PATH), None)

@@ -10,8 +10,9 @@ from pyhudi.config.options_streams import StreamSinkOptions
 from pyhudi.config.spelling import spelled
 from pyhudi.spark.enable import FORMATS, Original, notes_of, streamed_rows, tell_partitions
 from pyhudi.spark.streams.checkpoint import LOCATION
-from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.catalog.names import NamedTable
 from pyhudi.sql.catalog.new_table import NewTable, put_in_catalog
+from pyhudi.sql.frames.by_name import stored_table
 from pyhudi.sql.text.tokens import Cursor
 
 _TYPE: Final = "hoodie.datasource.write.table.type"
@@ -39,7 +40,7 @@ def start_into_table(
     """
     notes = notes_of(writer)
     rows = streamed_rows(writer)
-    table = Names(rows.sparkSession).find(Cursor(name).name())
+    table = stored_table(rows.sparkSession, Cursor(name).name())
     if table is None and not notes.is_hudi:
         tell_partitions(writer)
         return original(writer, name, None, output_mode, partition_by, query_name, **options)
@@ -72,4 +73,6 @@ def _made(rows: Any, name: str, options: Mapping[str, str], partition_by: tuple[
             properties={**properties, "type": "mor" if is_mor else "cow"},
         ),
     )
-    return Names(spark).table(Cursor(name).name())
+    table = stored_table(spark, Cursor(name).name())
+    assert table is not None
+    return table
