@@ -225,7 +225,7 @@ class HudiTable(RowVerbs, Nouns):
             WriteConflictError: another process bootstraps the table, or the source was changed meanwhile.
 
         Cost: two recursive listings of the source, one footer and the key columns of each file, one skeleton file for
-        each. "full_record": as `bulk_insert`. `check_keys`: the keys through the table's exchange folder once.
+        each. "full_record": as `bulk_insert`. `check_keys`: the keys as exchange files once.
         """
         from pyhudi.api.bootstrap import bootstrap, engine_of
         from pyhudi.api.opening import described_table

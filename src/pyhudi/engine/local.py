@@ -61,6 +61,11 @@ class LocalEngine:
         """None: all tasks run in this process."""
         return None
 
+    @property
+    def on_one_machine(self) -> bool:
+        """See `Engine.on_one_machine`."""
+        return True
+
     def accepts(self, rows: Any) -> bool:
         """Whether the input is Arrow, or exports an Arrow stream (`__arrow_c_stream__`: polars, pandas, duckdb).
 

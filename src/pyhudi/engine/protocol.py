@@ -135,6 +135,11 @@ class Engine(Protocol):
         """
         ...
 
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether all tasks run on this machine, so that a folder of it reaches them all."""
+        ...
+
     def accepts(self, rows: Any) -> bool:
         """Whether this engine can read `rows` as the input of a write."""
         ...

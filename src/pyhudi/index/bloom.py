@@ -107,7 +107,7 @@ def probe_files(context: TaskContext, task: ProbeTask) -> Probed:
         footers = _known_filters(storage, task)
     except CorruptDataError as error:
         damage = str(error)
-    for staged, slices in keys_with_slices(storage, task.tagging):
+    for staged, slices in keys_with_slices(task.tagging):
         keys = staged.keys
         ordered = keys.take(pc.sort_indices(keys))
         for searched in slices:

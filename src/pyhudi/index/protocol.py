@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyhudi.engine.protocol import Engine
-from pyhudi.io.exchange import Segment
+from pyhudi.io.exchange import ExchangeFolder, Segment
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.storage.protocol import StorageSpec
@@ -56,7 +56,7 @@ class Lookup:
     """
 
     storage: StorageSpec
-    folder: str
+    folder: ExchangeFolder
     splits: tuple[StagedSplit, ...]
     merging: MergeSettings
     decided_by_logs: Collection[FileGroupId]

@@ -23,7 +23,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.protocol import Index, KeyScope, Lookup, Tagged
 from pyhudi.index.search import search, to_search
-from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
+from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, read_segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.metadata_table.read_checks import warn_of_index
 from pyhudi.metadata_table.record_locations import LocationReader, Locations
@@ -82,7 +82,7 @@ class RecordIndex:
         found = engine.exchange(
             Exchange(
                 send=functools.partial(send_keys, self.locations),
-                senders=[SendKeysTask(lookup.storage, number, split) for number, split in enumerate(lookup.splits)],
+                senders=[SendKeysTask(lookup.folder, number, split) for number, split in enumerate(lookup.splits)],
                 receive=functools.partial(look_up_keys, how),
                 receivers=range(groups),
                 sizes=[size // max(1, groups)] * groups,
@@ -98,7 +98,7 @@ class RecordIndex:
 class SendKeysTask:
     """Send the staged keys of a split to the file groups of the index. `number`: that of the split."""
 
-    storage: StorageSpec
+    folder: ExchangeFolder
     number: int
     split: StagedSplit
 
@@ -112,7 +112,7 @@ class HowToLookUp:
     """
 
     storage: StorageSpec
-    folder: str
+    folder: ExchangeFolder
     locations: LocationReader
     number_of: Mapping[FileGroupId, int]
     moves: bool
@@ -136,7 +136,7 @@ class Found:
 
 def send_keys(locations: LocationReader, _: TaskContext, task: SendKeysTask) -> Iterator[AddressedRows]:
     """The split's keys, to the file groups of the index that may have them. Memory: the keys of a partition path."""
-    storage = open_spec(task.storage)
+    storage = open_spec(task.folder.storage)
     for part in task.split.partitions:
         for keys in read_segment(storage, Segment(task.split.keys_path, (part.batch,), part.rows)):
             groups = locations.groups_of(part.partition_path, keys.column(RECORD_KEY)).astype(np.int64)
@@ -174,11 +174,12 @@ def look_up_keys(how: HowToLookUp, context: TaskContext, group: int, incoming: I
             stays = keys.column(PARTITION_PATH).filter(pa.array(is_known & ~moved))
             for entry in pc.value_counts(stays).to_pylist():
                 known[split, entry["values"]] += entry["counts"]
+    exchanged = open_spec(how.folder.storage)
     return Found(
-        segments=_written(storage, f"{how.folder}/record-tags-{context.write_token}.arrow", tags),
+        segments=_written(exchanged, f"{how.folder.path}/record-tags-{context.write_token}.arrow", tags),
         updates_of_slice=tuple(updates.items()),
         known_rows=tuple(known.items()),
-        contested=tuple(_staged(storage, f"{how.folder}/contested-{context.write_token}", contested)),
+        contested=tuple(_staged(exchanged, f"{how.folder.path}/contested-{context.write_token}", contested)),
         contested_slices=frozenset(contested_slices),
     )
 

@@ -23,7 +23,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.protocol import KeyScope, SliceToSearch
 from pyhudi.index.stored_keys import check_stored_keys
-from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
+from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, read_segment
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged
@@ -45,7 +45,7 @@ class TagTask:
     """Search some file slices for the staged keys. The fields are those of `Lookup`."""
 
     storage: StorageSpec
-    folder: str
+    folder: ExchangeFolder
     slices: tuple[SliceToSearch, ...]
     splits: tuple[StagedSplit, ...]
     merging: MergeSettings
@@ -118,7 +118,7 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
     found: dict[int, list[pa.RecordBatch]] = defaultdict(list)
     updates: Counter[int] = Counter()
     known: Counter[tuple[int, str]] = Counter()
-    for keys, slices in keys_with_slices(storage, task):
+    for keys, slices in keys_with_slices(task):
         index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
         for searched, tags, incoming in _tags_in(storage, task, slices, keys, index):
             updates[searched.number] += tags.num_rows
@@ -130,31 +130,32 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
                 paths = keys.rows.column(PARTITION_PATH).take(pa.array(incoming)).filter(stays)
                 for count in pc.value_counts(paths).to_pylist():
                     known[split, count["values"]] += count["counts"]
-    path = f"{task.folder}/tags-{context.write_token}.arrow"
+    path = f"{task.folder.path}/tags-{context.write_token}.arrow"
     segments = []
-    with ExchangeWriter(storage, path, TAGS_SCHEMA) as writer:
+    with ExchangeWriter(open_spec(task.folder.storage), path, TAGS_SCHEMA) as writer:
         for split, batches in sorted(found.items()):
             batch = pa.concat_batches(batches)
             segments.append((split, Segment(path, (writer.write(batch),), batch.num_rows)))
     return TagResult(tuple(segments), tuple(updates.items()), tuple(known.items()))
 
 
-def keys_with_slices(storage: Storage, task: TagTask) -> Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]:
+def keys_with_slices(task: TagTask) -> Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]:
     """The staged keys, a bounded number at a time, each time with the slices of the task that may hold them."""
     if task.scope.is_table_wide:
-        for keys in staged_keys(storage, task, None):
+        for keys in staged_keys(task, None):
             yield keys, task.slices
         return
     by_partition: dict[str, list[SliceToSearch]] = defaultdict(list)
     for searched in task.slices:
         by_partition[searched.partition_path].append(searched)
     for partition_path, slices in by_partition.items():
-        for keys in staged_keys(storage, task, partition_path):
+        for keys in staged_keys(task, partition_path):
             yield keys, tuple(slices)
 
 
-def staged_keys(storage: Storage, task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
+def staged_keys(task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
     """The staged keys of a partition path, or all of them, at most about `KEYS_AT_ONCE` at a time."""
+    storage = open_spec(task.folder.storage)
     batches: list[pa.RecordBatch] = []
     splits: list[npt.NDArray[np.int32]] = []
     rows = size = 0

@@ -22,11 +22,11 @@ from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.tagging import KeyIndex, StagedKeys, TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
-from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
+from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import flattened, incoming_wins
 from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import BARRED, FILE, NEW_RECORD, TAGS_SCHEMA
@@ -38,8 +38,7 @@ _Rows = npt.NDArray[np.int64]
 class ReturningTask:
     """Tag the rows of a split that have tags of base files in `of_bases`, and none of a stored record in `stored`."""
 
-    storage: StorageSpec
-    folder: str
+    folder: ExchangeFolder
     split: StagedSplit
     of_bases: tuple[Segment, ...]
     stored: tuple[Segment, ...]
@@ -58,8 +57,7 @@ class Returning:
 class SettleTask:
     """Tag the rows of a split that are not written: those in `late` that have no tag of a stored row in `tags`."""
 
-    storage: StorageSpec
-    folder: str
+    folder: ExchangeFolder
     split: StagedSplit
     late: tuple[int, ...]
     tags: tuple[Segment, ...]
@@ -91,7 +89,7 @@ def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], t
     if not found:
         return tagged
     tasks = [
-        SettleTask(lookup.storage, lookup.folder, lookup.splits[n], tuple(sorted(rows)), tagged.segments.get(n, ()))
+        SettleTask(lookup.folder, lookup.splits[n], tuple(sorted(rows)), tagged.segments.get(n, ()))
         for n, rows in sorted(found.items())
     ]
     settled = engine.map(settle_late_rows, tasks, size_bytes=0, description="keep late rows out")
@@ -106,7 +104,7 @@ def find_late_rows(_: TaskContext, task: TagTask) -> list[tuple[int, _Rows]]:
     """The staged rows, by split, that are below a delete in the footers of the task's slices."""
     storage = open_spec(task.storage)
     late: dict[int, list[_Rows]] = defaultdict(list)
-    for keys, slices in keys_with_slices(storage, task):
+    for keys, slices in keys_with_slices(task):
         index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
         for searched in slices:
             if searched.files.base is not None:
@@ -136,7 +134,7 @@ def _below_deletes(storage: Storage, task: TagTask, path: str, keys: StagedKeys,
 
 def settle_late_rows(context: TaskContext, task: SettleTask) -> Settled:
     """Tag the late rows without a stored version; those with one are merged with it, and lose."""
-    storage = open_spec(task.storage)
+    storage = open_spec(task.folder.storage)
     met = [np.asarray(batch.column(ROW)) for segment in task.tags for batch in read_segment(storage, segment)]
     late = np.setdiff1d(np.array(task.late, dtype=np.int64), np.concatenate([np.zeros(0, np.int64), *met]))
     counts = []
@@ -145,7 +143,7 @@ def settle_late_rows(context: TaskContext, task: SettleTask) -> Settled:
             rows = np.asarray(reader.get_batch(partition.batch).column(ROW))
             if among := int(np.isin(rows, late).sum()):
                 counts.append((partition.partition_path, among))
-    path = f"{task.folder}/late-{context.write_token}.arrow"
+    path = f"{task.folder.path}/late-{context.write_token}.arrow"
     count = len(late)
     tags = {
         ROW: pa.array(late),
@@ -174,9 +172,9 @@ def tag_returning_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlic
     }
     if not weights:
         return tagged
-    of_bases = search(engine, replace(lookup, folder=f"{lookup.folder}/bases"), slices, searched, weights)
+    of_bases = search(engine, replace(lookup, folder=lookup.folder.within("bases")), slices, searched, weights)
     tasks = [
-        ReturningTask(lookup.storage, lookup.folder, lookup.splits[n], found, tagged.segments.get(n, ()))
+        ReturningTask(lookup.folder, lookup.splits[n], found, tagged.segments.get(n, ()))
         for n, found in sorted(of_bases.segments.items())
     ]
     segments, updates, known = dict(tagged.segments), Counter(tagged.updates), Counter(tagged.known_rows)
@@ -190,7 +188,7 @@ def tag_returning_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlic
 
 def tag_returning(context: TaskContext, task: ReturningTask) -> Returning:
     """Tag the rows of a split; each record comes back in one group. Memory: the tags of the split."""
-    storage = open_spec(task.storage)
+    storage = open_spec(task.folder.storage)
     of_bases = pa.Table.from_batches(
         (batch for segment in task.of_bases for batch in read_segment(storage, segment)), TAGS_SCHEMA
     )
@@ -210,7 +208,7 @@ def tag_returning(context: TaskContext, task: ReturningTask) -> Returning:
         pa.array(np.full(count, NEW_RECORD, dtype=np.int64)),
         pa.array(np.zeros(count, dtype=bool)),
     ]
-    path = f"{task.folder}/returning-{context.write_token}.arrow"
+    path = f"{task.folder.path}/returning-{context.write_token}.arrow"
     with ExchangeWriter(storage, path, TAGS_SCHEMA) as writer:
         segment = Segment(path, (writer.write(pa.RecordBatch.from_arrays(tags, schema=TAGS_SCHEMA)),), count)
     numbers, counts = np.unique(files, return_counts=True)

@@ -1,8 +1,7 @@
-"""Exchange files: rows that one task writes for another, as Arrow IPC files in the metadata folder of the table.
+"""Exchange files: rows that one task writes for another, as Arrow IPC files.
 
-They are in `.hoodie/.aux/.exchange/<random id>/`, have the attempt of their task in their names, need not survive a
-crash of the machine, and are deleted at the end of the write. A file is a list of record batches that can be read one
-by one.
+They have the attempt of their task in their names, need not survive a crash of the machine, and are deleted at the end
+of the write. A file is a list of record batches that can be read one by one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,24 @@ from types import TracebackType
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.protocol import Storage, StorageSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeFolder:
+    """Where the exchange files of a write are: a folder of a store that all its tasks reach."""
+
+    storage: StorageSpec
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, which no other write has."""
+        return self.path.rpartition("/")[2]
+
+    def within(self, name: str) -> ExchangeFolder:
+        """A folder in this one."""
+        return ExchangeFolder(self.storage, f"{self.path}/{name}")
 
 
 class ExchangeWriter:

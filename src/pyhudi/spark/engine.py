@@ -123,6 +123,11 @@ class SparkEngine:
         thread: threading.Thread = InheritableThread(run, name="pyhudi services", **arguments_of_thread(self.spark))
         return thread
 
+    @property
+    def on_one_machine(self) -> bool:
+        """See `Engine.on_one_machine`."""
+        return runs_here(self.spark)
+
     def accepts(self, rows: Any) -> bool:
         """Spark DataFrames, classic and Connect."""
         return isinstance(rows, DataFrame)

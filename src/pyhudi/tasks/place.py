@@ -19,9 +19,9 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.buckets import HashRing, Numbers, ring_hashes, simple_hashes
 from pyhudi.format.hash_fields import differ_between_releases
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.io.exchange import Segment, open_exchange, read_segment
+from pyhudi.io.exchange import ExchangeFolder, Segment, open_exchange, read_segment
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.route import Routes, StagedChanges, changes_of, routed_rows
 from pyhudi.tasks.row_changes import DELETING, INSERTING, UPDATING, Change, ChangeKeys, check_absent
 from pyhudi.tasks.stage import ROW, StagedSplit
@@ -90,7 +90,7 @@ class PlaceTask:
     `left_out` has the tags of those whose record is stored.
     """
 
-    storage: StorageSpec
+    folder: ExchangeFolder
     split: StagedSplit
     buckets: tuple[Buckets, ...]
     position: int
@@ -121,12 +121,12 @@ def send_placed(assignment_of: Mapping[Place, int], _: TaskContext, task: PlaceT
         numbers = np.array([assignment_of.get(place, -1) for place in places], dtype=np.int64)
         routes = replace(routes, assignment=numbers[routes.assignment])
         written = routes.take(np.flatnonzero(routes.assignment >= 0))
-        yield from routed_rows(open_spec(task.storage), task.split, written)
+        yield from routed_rows(open_spec(task.folder.storage), task.split, written)
 
 
 def _placed(task: PlaceTask) -> tuple[list[Place], Routes]:
     """The places of the rows of a split, and the routes of the rows; an assignment is the number of a place."""
-    storage = open_spec(task.storage)
+    storage = open_spec(task.folder.storage)
     if task.split.rows == 0:
         return [], Routes.joined([])
     tagged = _tagged(storage, task)

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.io.exchange import Segment, open_exchange, read_segment
+from pyhudi.io.exchange import ExchangeFolder, Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.row_changes import (
     CHANGE,
     DELETING,
@@ -62,7 +62,7 @@ class RouteTask:
     position (`NEW_RECORD`) says where a record comes back that logs have deleted.
     """
 
-    storage: StorageSpec
+    folder: ExchangeFolder
     split: StagedSplit
     tags: tuple[Segment, ...]
     quotas: Mapping[str, tuple[Quota, ...]] | None
@@ -101,7 +101,7 @@ def send_routed(assignment_of_file: Mapping[int, int], _: TaskContext, task: Rou
 
     `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it.
     """
-    storage = open_spec(task.storage)
+    storage = open_spec(task.folder.storage)
     if task.split.rows:
         yield from routed_rows(storage, task.split, _routes_of(storage, task, assignment_of_file))
 

@@ -19,7 +19,7 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.pieces import cuts, one_batch, row_bytes, within_arrays
 from pyhudi.format.schema.meta_columns import COMMIT_SEQNO, PARTITION_PATH, RECORD_KEY
-from pyhudi.io.exchange import ExchangeWriter, open_exchange
+from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, open_exchange
 from pyhudi.io.log.records import delete_mask
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.merge.control_columns import DELETED, FRESH
@@ -27,7 +27,7 @@ from pyhudi.merge.pairs import newest_versions, record_numbers
 from pyhudi.merge.rules import MergeRules, first_versions
 from pyhudi.merge.versions import merge_versions
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
 from pyhudi.tasks.row_changes import (
     CHANGE,
@@ -51,8 +51,8 @@ SAMPLE_BYTES: Final = 1 << 20
 class StageTask:
     """How to stage the splits of one write.
 
-    `row_id` starts the keys of a table that generates them. `schema` is the table's schema without meta columns; for a
-    delete, which needs keys only, that of the key columns. `combine` makes one row of the versions of a
+    The name of the `folder` starts the keys of a table that generates them. `schema` is the table's schema without meta
+    columns; for a delete, which needs keys only, that of the key columns. `combine` makes one row of the versions of a
     record by the `rules`; with `table_wide_keys` the key alone identifies a record, otherwise key and partition path.
     `needs_ordering`: a row without an ordering value is refused, as JVM Hudi cannot read logs with one. `changes`: the
     rows are changes (`tasks/row_changes.py`), of which one is kept for each record. `by_meta_columns`: the rows name
@@ -60,9 +60,7 @@ class StageTask:
     bytes of a stored record are to be measured.
     """
 
-    storage: StorageSpec
-    folder: str
-    row_id: str
+    folder: ExchangeFolder
     keys: KeyGenerator
     schema: pa.Schema
     rules: MergeRules
@@ -100,15 +98,15 @@ class StagedSplit:
 
 def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.RecordBatch]) -> StagedSplit:
     """Stage one split. Memory: a batch, and the keys and ordering values of the split."""
-    storage = open_spec(task.storage)
-    rows_path = f"{task.folder}/rows-{context.write_token}.arrow"
-    keys_path = f"{task.folder}/keys-{context.write_token}.arrow"
+    storage = open_spec(task.folder.storage)
+    rows_path = f"{task.folder.path}/rows-{context.write_token}.arrow"
+    keys_path = f"{task.folder.path}/keys-{context.write_token}.arrow"
     control = [] if task.changes is None else [CHANGE, NAMED]
     names = [RECORD_KEY, PARTITION_PATH, *task.rules.ordering_fields, *control]
     kept: list[pa.RecordBatch] = []
     staged = _keyed_batches(task, context, batches)
     if task.combine and not task.rules.selects:
-        staged = merged_versions(storage, f"{task.folder}/raw-{context.write_token}.arrow", task, staged)
+        staged = merged_versions(storage, f"{task.folder.path}/raw-{context.write_token}.arrow", task, staged)
     share = 0.0
     with ExchangeWriter(storage, rows_path, staged_schema(task)) as rows:
         for batch in staged:
@@ -165,9 +163,9 @@ def _keyed_batches(
             elif task.changes is not None:
                 by_names = task.changes.by_meta_columns
                 changes = named_upserts(batch, table_wide_keys=task.table_wide_keys) if by_names else batch
-                yield keyed_changes(task.keys, task.schema, task.row_id, context, changes, first_row, task.changes)
+                yield keyed_changes(task.keys, task.schema, task.folder.name, context, changes, first_row, task.changes)
             else:
-                rows = keyed_rows(task.keys, task.schema, task.row_id, context, batch, first_row)
+                rows = keyed_rows(task.keys, task.schema, task.folder.name, context, batch, first_row)
                 yield first_versions(task.rules.merger, rows)
             first_row += batch.num_rows
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import bisect
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyhudi.engine.protocol import Engine
+from pyhudi.engine.spilled_rows import temporary_folder
 from pyhudi.environment import Environment
 from pyhudi.errors import LockLostError, NotFoundError, StorageError
+from pyhudi.io.exchange import ExchangeFolder
+from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liveness_of
 
@@ -18,8 +23,28 @@ _log = logging.getLogger("pyhudi")
 
 
 @contextmanager
-def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: Environment) -> Iterator[str]:
-    """A new folder that is deleted at the end of the block; folders of dead writers are deleted first.
+def exchange_folder(
+    engine: Engine, storage: Storage, settings: HeartbeatSettings, environment: Environment, spills: str | None
+) -> Iterator[ExchangeFolder]:
+    """A new folder for the exchange files of a write; it is deleted at the end of the block.
+
+    It is in `spills` (None: the temporary folder) where all tasks run on this machine, else on the table's store.
+    Cost: on this machine no call of the table's store; else see `shared_exchange_folder`.
+    """
+    if engine.on_one_machine:
+        with temporary_folder(spills) as folder:
+            parent, _, name = folder.rpartition(os.sep)
+            yield ExchangeFolder(LocalStorage(parent).spec, f"{name}/{environment.ids.uuid()}")
+    else:
+        with shared_exchange_folder(storage, settings, environment) as path:
+            yield ExchangeFolder(storage.spec, path)
+
+
+@contextmanager
+def shared_exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: Environment) -> Iterator[str]:
+    """A new folder on the table's store. Folders of dead writers are deleted first.
+
+    Cost: five calls, and two for each folder of another writer that is checked.
 
     Raises `LockLostError` where another writer took this one for dead, and the block misses files for that.
     """

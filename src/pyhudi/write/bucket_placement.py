@@ -137,7 +137,7 @@ def _tasks(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, ...]) -> li
     known = look_up(batch, in_buckets=True).segments if not isinstance(write, (Upsert, Delete)) else {}
     return [
         PlaceTask(
-            storage=job.table.storage.spec,
+            folder=batch.folder,
             split=split,
             buckets=buckets,
             position=UNKNOWN_POSITION if isinstance(write, (Upsert, Delete, ApplyChanges)) else _NEW,

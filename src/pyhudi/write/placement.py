@@ -22,6 +22,7 @@ from pyhudi.format.timeline.instant import Action
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.selection import index_of, scope_of
 from pyhudi.index.tombstones import bar_late_rows, tag_returning_rows
+from pyhudi.io.exchange import ExchangeFolder
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
 from pyhudi.metadata_table.partitions.record_index import LEARNED_BY_INDEX
 from pyhudi.services.clustering.hash_rings import Resizes
@@ -51,7 +52,7 @@ class Batch:
     transaction: Transaction
     view: FileSystemView
     splits: tuple[StagedSplit, ...]
-    folder: str
+    folder: ExchangeFolder
     renewed: Resizes = field(default_factory=dict)
 
 
@@ -195,10 +196,10 @@ def _record_size(batch: Batch) -> int:
 
 
 def _route_tasks(batch: Batch, tagged: Tagged, plan: FilePlan) -> list[RouteTask]:
-    job, write = batch.job, batch.write
+    write = batch.write
     return [
         RouteTask(
-            storage=job.table.storage.spec,
+            folder=batch.folder,
             split=split,
             tags=tagged.segments.get(number, ()),
             quotas=plan.quotas.get(number, {}) if not isinstance(write, Delete) else None,

@@ -21,6 +21,7 @@ from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.timeline.instant import Action
+from pyhudi.io.exchange import ExchangeFolder
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.hash_rings import Resizes, mark_rings, put_rings, renewed_rings, with_buckets
 from pyhudi.services.clustering.schedule import roll_back_clusterings
@@ -67,7 +68,8 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
                 stacklevel=2,
             )
         write = replace(write, combine=True)
-    with exchange_folder(storage, settings.heartbeat, job.environment) as folder:
+    spills = job.merging.spill.folder
+    with exchange_folder(job.engine, storage, settings.heartbeat, job.environment, spills) as folder:
         splits = _stage(job, rows, write, folder)
         check_date_folders(job.table, job.keys, {part.partition_path for split in splits for part in split.partitions})
         replaces = isinstance(write, Overwrite)
@@ -112,14 +114,12 @@ def _renewed(
     return renewed_rings(transaction.base, replaced, transaction.instant_time, job.environment.ids)
 
 
-def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[StagedSplit, ...]:
+def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: ExchangeFolder) -> tuple[StagedSplit, ...]:
     keys_only = isinstance(write, Delete)
     by_meta_columns = isinstance(write, Delete) and write.by_meta_columns
     changes = write.keys if isinstance(write, ApplyChanges) else None
     task = StageTask(
-        storage=job.table.storage.spec,
         folder=folder,
-        row_id=folder.rpartition("/")[2],
         keys=job.keys,
         schema=pa.schema([]) if by_meta_columns else job.key_columns if keys_only else job.schema.arrow,
         rules=MergeRules() if keys_only else job.combining_rules,

@@ -20,7 +20,7 @@ from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.protocol import KeyScope, Lookup, SliceToSearch
 from pyhudi.index.search import to_search
 from pyhudi.index.tagging import TagTask, tag_files
-from pyhudi.io.exchange import read_segment
+from pyhudi.io.exchange import ExchangeFolder, read_segment
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
@@ -150,11 +150,9 @@ def _staged(
     from pyhudi.format.keys.generator import key_generator_from_table
 
     table = open_table(storage)
-    folder = ".hoodie/.aux/.exchange/test"
+    folder = ExchangeFolder(storage.spec, ".hoodie/.aux/.exchange/test")
     task = StageTask(
-        storage=storage.spec,
         folder=folder,
-        row_id="x",
         keys=key_generator_from_table(table.handle.state.config.values, table.handle.state.version, {}),
         schema=rows().schema,
         rules=MergeRules(ordering_fields=("ts",)),
@@ -242,7 +240,7 @@ def test_a_slice_is_searched_with_its_logs_where_they_decide_what_it_holds(
 ) -> None:
     lookup = Lookup(
         storage=MemoryStorage().spec,
-        folder="x",
+        folder=ExchangeFolder(MemoryStorage().spec, "x"),
         splits=(),
         merging=MergeSettings(schema=with_meta_columns(rows().schema), rules=TableRules()),
         instant_time="~",

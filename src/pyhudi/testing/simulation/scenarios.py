@@ -54,7 +54,7 @@ from pyhudi.testing.simulation.scheduler import AGES_MS, Powers
 from pyhudi.testing.simulation.simulated import NoLocks
 from pyhudi.testing.simulation.stage import Role, Stage, serve, values, write
 from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
-from pyhudi.transaction.exchange_folder import exchange_folder
+from pyhudi.transaction.exchange_folder import shared_exchange_folder
 from pyhudi.transaction.locks.storage_based import StorageLocks
 from pyhudi.transaction.settings import TransactionSettings
 
@@ -260,7 +260,7 @@ def recover(seat: Seat) -> None:
     table = finish_what_died(load_table(seat.storage), settings, seat.environment)
     roll_back_failed_writes(table, settings.heartbeat, seat.environment, lock_wait_ms=settings.lock_wait_ms)
     if seat.kind.is_whole:
-        with exchange_folder(seat.storage, settings.heartbeat, seat.environment):
+        with shared_exchange_folder(seat.storage, settings.heartbeat, seat.environment):
             pass
 
 

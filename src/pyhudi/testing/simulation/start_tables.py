@@ -231,15 +231,26 @@ class Seat:
 
     def table(self) -> HudiTable:
         """The table of this actor, as users have it."""
-        handle = TableHandle(load_table(self.storage), self.kind.options, LocalEngine(parallelism=1), self.environment)
+        handle = TableHandle(
+            load_table(self.storage), self.kind.options, SimulatedEngine(parallelism=1), self.environment
+        )
         return HudiTable(handle)
 
     def service_call(self) -> ServiceCall:
         """The arguments of a table service that this actor calls."""
         config = _job(self.kind).config
         table = load_table(self.storage)
-        engine = LocalEngine(parallelism=1) if self.kind.is_whole else ThinEngine()
+        engine = SimulatedEngine(parallelism=1) if self.kind.is_whole else ThinEngine()
         return ServiceCall(table, config, transaction_settings(config), engine, self.environment)
+
+
+class SimulatedEngine(LocalEngine):
+    """A local engine with its exchange files on the table's store, as on a cluster, so that the simulator sees them."""
+
+    @property
+    def on_one_machine(self) -> bool:
+        """See `Engine.on_one_machine`."""
+        return False
 
 
 @cache
@@ -253,7 +264,7 @@ def _job(kind: Kind) -> WriteJob:
         load_table(storage),
         config,
         kind.schema,
-        engine=LocalEngine(parallelism=1),
+        engine=SimulatedEngine(parallelism=1),
         environment=environment_of(run, actor, None),
         options=kind.options,
     )
