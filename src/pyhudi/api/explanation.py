@@ -84,7 +84,7 @@ class ScanExplanation:
         found = len(self.partitions) + len(self.partitions_left_out)
         yield f"partitions: {len(self.partitions)} of {found}"
         if self.partitions_left_out:
-            by = "paths or statistics rule" if any(one.file_slices for one in self.indexes) else "paths rule"
+            by = "paths or statistics rule" if any(index.file_slices for index in self.indexes) else "paths rule"
             yield f"  left out, as their {by} the condition out: {_named(self.partitions_left_out)}"
         yield from map(_use, self.indexes)
         yield f"base files: {self.base_files} of {self.base_files_of}"
@@ -135,7 +135,7 @@ def explanation_of(
         files_skipped=0 if skipped is None else skipped.files,
         row_groups=None if skipped is None else skipped.row_groups,
         row_groups_of=None if skipped is None else skipped.row_groups_of,
-        merged=sum(bool(one.files.logs) for one in pruned.slices),
+        merged=sum(bool(file_slice.files.logs) for file_slice in pruned.slices),
         merge_mode=state.config.merge_mode.value,
         partitions=tuple(sorted(read)),
         partitions_left_out=tuple(sorted(_partitions(whole) - read)),
@@ -149,19 +149,22 @@ def _misses(state: TableState) -> str:
 
 
 def _partitions(plan: ScanPlan) -> set[str]:
-    return {one.partition_path for one in plan.slices}
+    return {file_slice.partition_path for file_slice in plan.slices}
 
 
 def _base_files(plan: ScanPlan) -> int:
-    return sum(one.files.base is not None for one in plan.slices)
+    return sum(file_slice.files.base is not None for file_slice in plan.slices)
 
 
 def _logs(plan: ScanPlan) -> int:
-    return sum(len(one.files.logs) for one in plan.slices)
+    return sum(len(file_slice.files.logs) for file_slice in plan.slices)
 
 
 def _bytes(plan: ScanPlan) -> int:
-    return sum(one.size if one.files.logs else one.size - one.log_size for one in plan.slices)
+    return sum(
+        file_slice.size if file_slice.files.logs else file_slice.size - file_slice.log_size
+        for file_slice in plan.slices
+    )
 
 
 def _use(index: IndexUse) -> str:

@@ -194,16 +194,16 @@ class Inspect:
         """
         rows = [
             {
-                "partition_path": one.partition_path,
-                "file_id": one.file_id,
-                "path": one.base.path if one.base else None,
-                "size": one.base.size if one.base else None,
-                "logs": [log.path for log in one.logs],
-                "log_size": sum(log.size for log in one.logs),
-                "instant": one.instant_time,
+                "partition_path": file_slice.partition_path,
+                "file_id": file_slice.file_id,
+                "path": file_slice.base.path if file_slice.base else None,
+                "size": file_slice.base.size if file_slice.base else None,
+                "logs": [log.path for log in file_slice.logs],
+                "log_size": sum(log.size for log in file_slice.logs),
+                "instant": file_slice.instant_time,
             }
             for slices in self._latest().values()
-            for one in slices
+            for file_slice in slices
         ]
         columns = (
             "partition_path string, file_id string, path string, size int64, logs list<string>, log_size int64, "

@@ -60,10 +60,10 @@ class TableSizes:
 
 def sizes_of(latest: SlicesByPartition, small_file_limit: int) -> TableSizes:
     """The sizes of these file slices."""
-    slices = [one for group in latest.values() for one in group]
+    slices = [file_slice for group in latest.values() for file_slice in group]
     bases = np.array([file_slice.base.size for file_slice in slices if file_slice.base is not None], dtype=np.int64)
     log_bytes = sum(log.size for file_slice in slices for log in file_slice.logs)
-    of_partitions = {path: sum(one.size for one in group) for path, group in latest.items()}
+    of_partitions = {path: sum(file_slice.size for file_slice in group) for path, group in latest.items()}
     largest_partition = max(of_partitions, key=lambda path: (of_partitions[path], path), default=None)
     mean = sum(of_partitions.values()) / len(of_partitions) if of_partitions else 0.0
     return TableSizes(

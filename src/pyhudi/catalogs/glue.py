@@ -82,7 +82,7 @@ class Glue:
                 found = [one for page in pages for one in page["Partitions"]]
             else:
                 for start in range(0, len(values), _ASKED_MAX):
-                    asked = [{"Values": list(one)} for one in values[start : start + _ASKED_MAX]]
+                    asked = [{"Values": list(value)} for value in values[start : start + _ASKED_MAX]]
                     while asked:
                         answer = self._client.batch_get_partition(**place, PartitionsToGet=asked)
                         found += answer["Partitions"]
@@ -91,7 +91,7 @@ class Glue:
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog`."""
-        inputs = [_partition_input(table, one) for one in partitions]
+        inputs = [_partition_input(table, partition) for partition in partitions]
         with self._asked(table=f"{table.database}.{table.name}"):
             answer = self._client.batch_create_partition(
                 DatabaseName=table.database, TableName=table.name, PartitionInputList=inputs
@@ -101,8 +101,8 @@ class Glue:
     def move_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog`."""
         entries = [
-            {"PartitionValueList": list(one.values), "PartitionInput": _partition_input(table, one)}
-            for one in partitions
+            {"PartitionValueList": list(partition.values), "PartitionInput": _partition_input(table, partition)}
+            for partition in partitions
         ]
         with self._asked(table=f"{table.database}.{table.name}"):
             answer = self._client.batch_update_partition(
@@ -113,7 +113,7 @@ class Glue:
     def drop_partitions(self, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
         """See `Catalog`. Cost: a request per 25 partitions."""
         for start in range(0, len(values), _DROPPED_MAX):
-            asked = [{"Values": list(one)} for one in values[start : start + _DROPPED_MAX]]
+            asked = [{"Values": list(value)} for value in values[start : start + _DROPPED_MAX]]
             with self._asked(table=f"{table.database}.{table.name}"):
                 answer = self._client.batch_delete_partition(
                     DatabaseName=table.database, TableName=table.name, PartitionsToDelete=asked
@@ -173,7 +173,8 @@ def _descriptor(table: CatalogTable, location: str) -> dict[str, Any]:
 
 def _columns(columns: Sequence[CatalogColumn]) -> list[dict[str, str]]:
     return [
-        {"Name": one.name, "Type": one.type, **({"Comment": one.comment} if one.comment else {})} for one in columns
+        {"Name": column.name, "Type": column.type, **({"Comment": column.comment} if column.comment else {})}
+        for column in columns
     ]
 
 
@@ -198,4 +199,4 @@ def _table_of(stored: dict[str, Any]) -> CatalogTable:
 
 
 def _columns_of(stored: Sequence[dict[str, str]]) -> tuple[CatalogColumn, ...]:
-    return tuple(CatalogColumn(one["Name"], one.get("Type", ""), one.get("Comment", "")) for one in stored)
+    return tuple(CatalogColumn(column["Name"], column.get("Type", ""), column.get("Comment", "")) for column in stored)

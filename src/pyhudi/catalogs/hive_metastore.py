@@ -88,15 +88,21 @@ class HiveMetastore:
 
     def partitions(self, table: CatalogTable, values: Sequence[tuple[str, ...]] | None) -> list[CatalogPartition]:
         """See `Catalog`. Cost: a request per 1,000 partitions, and one more for all."""
-        return [CatalogPartition(tuple(one.values), one.sd.location) for one in self._stored_partitions(table, values)]
+        return [
+            CatalogPartition(tuple(partition.values), partition.sd.location)
+            for partition in self._stored_partitions(table, values)
+        ]
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog`."""
         made = [
             self._protocol.Partition(
-                values=list(one.values), dbName=table.database, tableName=table.name, sd=self._place(table, one)
+                values=list(partition.values),
+                dbName=table.database,
+                tableName=table.name,
+                sd=self._place(table, partition),
             )
-            for one in partitions
+            for partition in partitions
         ]
         request = self._protocol.AddPartitionsRequest(
             dbName=table.database, tblName=table.name, parts=made, ifNotExists=True, needResult=False
@@ -106,7 +112,7 @@ class HiveMetastore:
 
     def move_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog`."""
-        places = {one.values: one for one in partitions}
+        places = {partition.values: partition for partition in partitions}
         stored = list(self._stored_partitions(table, list(places)))
         for partition in stored:
             partition.sd = self._place(table, places[tuple(partition.values)])
@@ -116,7 +122,7 @@ class HiveMetastore:
     def drop_partitions(self, table: CatalogTable, values: Sequence[tuple[str, ...]]) -> None:
         """See `Catalog`. Cost: a request per 100 partitions: metastores on Derby fail at long lists."""
         for start in range(0, len(values), _DROPPED_MAX):
-            names = [_partition_name(table, one) for one in values[start : start + _DROPPED_MAX]]
+            names = [_partition_name(table, value) for value in values[start : start + _DROPPED_MAX]]
             request = self._protocol.DropPartitionsRequest(
                 dbName=table.database,
                 tblName=table.name,
@@ -137,7 +143,7 @@ class HiveMetastore:
             if values is None:
                 names = self._client.get_partition_names(table.database, table.name, _ALL)
             else:
-                names = [_partition_name(table, one) for one in values]
+                names = [_partition_name(table, value) for value in values]
             for start in range(0, len(names), _NAMES_MAX):
                 some = names[start : start + _NAMES_MAX]
                 yield from self._client.get_partitions_by_names(table.database, table.name, some)
@@ -157,7 +163,9 @@ class HiveMetastore:
         return descriptor
 
     def _columns(self, columns: Sequence[CatalogColumn]) -> list[Any]:
-        return [self._protocol.FieldSchema(name=one.name, type=one.type, comment=one.comment) for one in columns]
+        return [
+            self._protocol.FieldSchema(name=column.name, type=column.type, comment=column.comment) for column in columns
+        ]
 
     def _connected(self) -> Any:
         from thriftpy2.rpc import make_client  # noqa: PLC0415 - an extra
@@ -242,7 +250,7 @@ def _table_of(stored: Any) -> CatalogTable:
 
 
 def _columns_of(stored: Sequence[Any] | None) -> tuple[CatalogColumn, ...]:
-    return tuple(CatalogColumn(one.name, one.type, one.comment or "") for one in stored or ())
+    return tuple(CatalogColumn(column.name, column.type, column.comment or "") for column in stored or ())
 
 
 def _user() -> str:

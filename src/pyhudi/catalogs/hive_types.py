@@ -14,7 +14,9 @@ from pyhudi.errors import UnsupportedFeatureError
 def hive_type(kind: pa.DataType, *, as_timestamps: bool) -> str:
     """Hive's type of a column, in lower case and without blanks. `as_timestamps`: else they are `bigint`."""
     if pat.is_struct(kind):
-        fields = ",".join(f"{one.name.lower()}:{hive_type(one.type, as_timestamps=as_timestamps)}" for one in kind)
+        fields = ",".join(
+            f"{field.name.lower()}:{hive_type(field.type, as_timestamps=as_timestamps)}" for field in kind
+        )
         return f"struct<{fields}>"
     if pat.is_map(kind):
         value = hive_type(kind.item_type, as_timestamps=as_timestamps)
@@ -49,9 +51,9 @@ def spark_schema_properties(schema: pa.Schema, partition_columns: Sequence[str],
 
 def _spark_struct(fields: Iterable[pa.Field]) -> str:
     columns = ",".join(
-        f'{{"name":{json.dumps(one.name, ensure_ascii=False)},"type":{_spark_type(one.type)},'
-        f'"nullable":{_word(one.nullable)},"metadata":{{}}}}'
-        for one in fields
+        f'{{"name":{json.dumps(field.name, ensure_ascii=False)},"type":{_spark_type(field.type)},'
+        f'"nullable":{_word(field.nullable)},"metadata":{{}}}}'
+        for field in fields
     )
     return f'{{"type":"struct","fields":[{columns}]}}'
 

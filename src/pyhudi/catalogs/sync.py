@@ -140,7 +140,9 @@ def _altered(present: CatalogTable, wanted: CatalogTable, options: CatalogOption
 
 def _needs_cascade(present: CatalogTable, target: CatalogTable) -> bool:
     """Whether partitions need the columns of the table anew: Hive reads a partition by columns of its own."""
-    retyped = [(one.name, one.type) for one in target.columns] != [(one.name, one.type) for one in present.columns]
+    retyped = [(column.name, column.type) for column in target.columns] != [
+        (column.name, column.type) for column in present.columns
+    ]
     return retyped and bool(present.partition_columns)
 
 

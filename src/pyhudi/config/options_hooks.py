@@ -43,14 +43,14 @@ def _callback(value: str) -> str:
 
 
 def _headers(value: str) -> tuple[tuple[str, str], ...]:
-    pairs = tuple(one.partition(":") for one in value.split(";") if one.strip())
+    pairs = tuple(part.partition(":") for part in value.split(";") if part.strip())
     if any(not colon or not name.strip() or "\n" in text or "\r" in text for name, colon, text in pairs):
         raise ValueError(value)
     return tuple((name.strip(), text.strip()) for name, _, text in pairs)
 
 
 def _validators(value: str) -> tuple[str, ...]:
-    return tuple(_validator(one.strip()) for one in value.split(",") if one.strip())
+    return tuple(_validator(part.strip()) for part in value.split(",") if part.strip())
 
 
 def _validator(name: str) -> str:
@@ -64,7 +64,7 @@ def _validator(name: str) -> str:
 
 
 def _queries(value: str) -> tuple[str, ...]:
-    queries = tuple(one.strip() for one in value.split(";") if one.strip())
+    queries = tuple(part.strip() for part in value.split(";") if part.strip())
     if not all(TABLE_VARIABLE in query for query in queries):
         raise ValueError(value)
     return queries

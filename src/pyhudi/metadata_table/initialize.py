@@ -96,7 +96,7 @@ def define_as_built(table: TableState, partition: MetadataPartition) -> None:
     if definition is not None and former != definition:
         put_index_definitions(table, {**definitions, partition.name: definition}.values())
     elif definition is None and partition.name == RECORD_INDEX and former is not None:
-        put_index_definitions(table, (one for one in definitions.values() if one.name != RECORD_INDEX))
+        put_index_definitions(table, (index for index in definitions.values() if index.name != RECORD_INDEX))
 
 
 def _build(partition: MetadataPartition, source: Source, check_held: CheckHeld) -> None:

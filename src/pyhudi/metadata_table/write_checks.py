@@ -35,7 +35,7 @@ def missing_writes(timeline: Timeline, inner: Timeline) -> tuple[str, ...]:
     known = {instant.requested_time for instant in inner.instants if instant.state is InstantState.COMPLETED}
     built = [instant for instant in inner.instants if instant.requested_time.startswith(INITIAL_PREFIX)]
     first = min((time for time in known if not time.startswith(INITIAL_PREFIX)), default=None)
-    since = min((position_of(one) for one in built if one.completion_time is not None), default=None)
+    since = min((position_of(instant) for instant in built if instant.completion_time is not None), default=None)
     return tuple(
         write.requested_time
         for write in timeline.completed_writes

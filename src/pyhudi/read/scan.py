@@ -157,7 +157,10 @@ def plan_of_file_groups(
     paths = {path for path, _ in groups}
     view = load_read_view(table, paths, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
     _check_newest(load_cleaned(table.storage, view), table.timeline)
-    latest = {path: tuple(one for one in view.latest.get(path, ()) if (path, one.file_id) in groups) for path in paths}
+    latest = {
+        path: tuple(file_slice for file_slice in view.latest.get(path, ()) if (path, file_slice.file_id) in groups)
+        for path in paths
+    }
     return _plan(table, config, mergers, latest, _blocks(view))
 
 
@@ -425,7 +428,7 @@ def _plan(
         merging,
         numbers,
         config.data_skipping,
-        leaves_out_logs=base_files_only and any(one.logs for group in latest.values() for one in group),
+        leaves_out_logs=base_files_only and any(file_slice.logs for group in latest.values() for file_slice in group),
         folder_columns=folder_columns(table.config, fields, schema),
     )
 

@@ -91,9 +91,9 @@ def _of_group(
 ) -> dict[ScanSlice, StoredColumns]:
     """For files of the same names."""
     by_write: dict[str, list[ScanSlice]] = defaultdict(list)
-    for one in group:
-        name = parse_data_file((one.files.base or "").rpartition("/")[2])
-        by_write["" if name is None else name.instant_time].append(one)
+    for file_slice in group:
+        name = parse_data_file((file_slice.files.base or "").rpartition("/")[2])
+        by_write["" if name is None else name.instant_time].append(file_slice)
     writes = sorted(by_write)
     known: dict[str, StoredColumns] = {}
 

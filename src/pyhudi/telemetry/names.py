@@ -84,12 +84,18 @@ def _of_commit(event: ActionCompleted, metadata: CommitMetadata) -> Iterator[tup
 def _of_services(instants: tuple[Instant, ...]) -> Iterator[tuple[str, float]]:
     for action in (Action.CLUSTERING, Action.COMPACTION, Action.CLEAN, Action.ROLLBACK):
         name = action.value.capitalize()
-        pending = [one for one in instants if one.action is action and one.state is not InstantState.COMPLETED]
+        pending = [
+            instant for instant in instants if instant.action is action and instant.state is not InstantState.COMPLETED
+        ]
         yield f"{action}.pending{name}InstantCount", len(pending)
         if pending:
             yield f"{action}.earliestInflight{name}Instant", int(pending[0].requested_time)
         completed_as = completed_action(action)
-        completed = [one for one in instants if one.action is completed_as and one.state is InstantState.COMPLETED]
+        completed = [
+            instant
+            for instant in instants
+            if instant.action is completed_as and instant.state is InstantState.COMPLETED
+        ]
         if completed:
             yield f"{completed_as}.latestCompleted{name}Instant", int(completed[-1].requested_time)
 

@@ -195,7 +195,7 @@ def _conflict_of(error: HudiError, rows: Any, job: WriteJob) -> WriteConflictErr
     if not isinstance(rows, ComputedChanges | RowsOfTable) or not is_of_read:
         return None
     read, now = job.table.timeline, job.table.reload().timeline
-    times = (one.requested_time for one in read.completed_writes)
+    times = (instant.requested_time for instant in read.completed_writes)
     is_taken_back = any(not now.is_committed(time) and not now.starts_after(time) for time in times)
     if not is_taken_back and (isinstance(error, InvalidRequestError) or now.instants == read.instants):
         return None

@@ -89,7 +89,9 @@ def validate(job: WriteJob, transaction: Transaction, metadata: CommitMetadata) 
 def _states(job: WriteJob, transaction: Transaction, metadata: CommitMetadata) -> tuple[_Rows, _Rows]:
     base = transaction.base
     storage, version = base.storage, base.version
-    (pending,) = (one for one in base.reload().timeline.instants if one.requested_time == transaction.instant_time)
+    (pending,) = (
+        instant for instant in base.reload().timeline.instants if instant.requested_time == transaction.instant_time
+    )
     completed = completed_now(pending, base.timeline, base.config, transaction.environment.clock)
     body = encode_commit_metadata(metadata, version)
     overlay = OverlayStorage(storage, {instant_path(completed, version): body})
@@ -100,7 +102,9 @@ def _states(job: WriteJob, transaction: Transaction, metadata: CommitMetadata) -
     before = plan_table_scan(base, config, mergers) if base.timeline.completed_writes else None
 
     def of_touched(plan: ScanPlan) -> ScanPlan:
-        return replace(plan, slices=tuple(one for one in plan.slices if one.partition_path in touched))
+        return replace(
+            plan, slices=tuple(file_slice for file_slice in plan.slices if file_slice.partition_path in touched)
+        )
 
     before_schema = after.schema if before is None else before.schema
     return (

@@ -133,7 +133,7 @@ def normalized(function: str, options: Mapping[str, str]) -> Options:
 
 def certain(predicate: Predicate, expressions: Iterable[IndexedExpression]) -> Predicate:
     """A predicate whose tests of expressions hold in whatever time zone and release of Java an index was made."""
-    known = {one.name: one for one in expressions}
+    known = {expression.name: expression for expression in expressions}
 
     def of(part: Predicate) -> Predicate:
         if isinstance(part, AllOf | AnyOf):

@@ -179,7 +179,7 @@ def _first_replacement(table: TableState, kept: int) -> str | None:
 
     The files themselves are asked for: what a clean has passed it may have spared, for a savepoint or for a plan.
     """
-    older = [one for one in table.timeline.completed_writes[:-kept] if one.action is Action.REPLACE_COMMIT]
+    older = [instant for instant in table.timeline.completed_writes[:-kept] if instant.action is Action.REPLACE_COMMIT]
     listed: dict[str, set[str]] = {}
     for write, files in sorted(
         load_written_files(table.storage, table.version, older).items(), key=lambda found: found[0].requested_time
@@ -231,7 +231,7 @@ def _beside_pending(table: TableState, dead_plans: Collection[str]) -> str | Non
 
 def files_of_instants(table: TableState, instants: Iterable[Instant]) -> dict[Instant, list[FileInfo]]:
     """The files of each instant in the order in which they may go: the completed one last."""
-    wanted = {(one.requested_time, one.action): one for one in instants}
+    wanted = {(instant.requested_time, instant.action): instant for instant in instants}
     files: dict[Instant, list[FileInfo]] = {instant: [] for instant in wanted.values()}
     for state, info in sorted(_state_files(table), key=lambda found: (found[0].state, found[1].name)):
         instant = wanted.get((state.requested_time, completed_action(state.action)))

@@ -68,8 +68,8 @@ def verdicts(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> t
     oldest = [
         instant for instant in timeline.instants if instant.requested_time < bound and _may_leave(instant, spared)
     ]
-    newest_write = max((one.requested_time for one in oldest if one.action in WRITE_ACTIONS), default="")
-    leaving = {one for one in oldest if one.requested_time <= newest_write}
+    newest_write = max((instant.requested_time for instant in oldest if instant.action in WRITE_ACTIONS), default="")
+    leaving = {instant for instant in oldest if instant.requested_time <= newest_write}
     found = []
     for one in timeline.instants:
         held = min((holder for holder in holders if holder[0] <= one.requested_time), default=None)

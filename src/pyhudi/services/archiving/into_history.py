@@ -41,7 +41,7 @@ def add_to_history(table: TableState, files: Mapping[Instant, Sequence[FileInfo]
     known = _archived_already(storage, version, tuple(files))
     new = [file for file in files if (file.requested_time, file.action.value) not in known]
     if new:
-        _publish(storage, version, [_row(storage, one, files[one], version) for one in new], number)
+        _publish(storage, version, [_row(storage, instant, files[instant], version) for instant in new], number)
 
 
 def tidy_history(call: ServiceCall) -> None:

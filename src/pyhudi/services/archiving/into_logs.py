@@ -51,7 +51,7 @@ def add_to_logs(table: TableState, files: Mapping[Instant, Sequence[FileInfo]]) 
     zone = table_zone(table.config)
     for number, at in enumerate(range(0, len(new), INSTANTS_PER_FILE), start=max(numbers, default=0) + 1):
         path = f"{version.history_folder}/{archive_file_name(number)}"
-        states = [_state(table, info, zone) for one in new[at : at + INSTANTS_PER_FILE] for info in files[one]]
+        states = [_state(table, info, zone) for instant in new[at : at + INSTANTS_PER_FILE] for info in files[instant]]
         create(storage, path, encode_archive_file(states, path=path))
 
 

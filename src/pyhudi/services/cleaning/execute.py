@@ -209,7 +209,7 @@ def _still_holds(planned: PlannedClean, base: Timeline, now: Timeline) -> bool:
     """
     known = {(instant.requested_time, instant.action) for instant in base.instants}
     new = (instant for instant in now.instants if (instant.requested_time, instant.action) not in known)
-    if any(one.action in {Action.CLEAN, Action.SAVEPOINT, Action.ROLLBACK, Action.RESTORE} for one in new):
+    if any(instant.action in {Action.CLEAN, Action.SAVEPOINT, Action.ROLLBACK, Action.RESTORE} for instant in new):
         return False
     return all(time in now.completed_times or now.starts_after(time) for time in planned.counted)
 

@@ -129,7 +129,12 @@ def _check_no_partial_updates(call: ServiceCall, table: TableState) -> None:
 
     Cost: the headers of the blocks of the newest logs.
     """
-    slices = [one for group in load_view(table.storage, table.timeline).latest.values() for one in group if one.logs]
+    slices = [
+        file_slice
+        for group in load_view(table.storage, table.timeline).latest.values()
+        for file_slice in group
+        if file_slice.logs
+    ]
     tasks = [
         LookIntoLogsTask(storage=table.storage.spec, paths=tuple(log.path for log in file_slice.logs))
         for file_slice in slices

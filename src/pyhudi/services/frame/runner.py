@@ -80,7 +80,9 @@ def run_plan(call: ServiceCall, instant: str) -> ServiceRun:
     """
     began = call.environment.clock.monotonic()
     call = call.reloaded()
-    service = next((one for one in SERVICES if any(instant == p.requested_time for p in one.pending(call))), None)
+    service = next(
+        (service for service in SERVICES if any(instant == p.requested_time for p in service.pending(call))), None
+    )
     if service is None or service.execute is None:
         return replace(_result(_completed_service(call, instant), instant, None), message="it is completed")
     run = _result(service, instant, service.execute(call, instant))
@@ -136,7 +138,7 @@ def _guarded(
         _log.warning("the table service %s failed: %s", service.name, error)
         runs = (ServiceRun(service=service.name, instant=instant, outcome=RunOutcome.FAILED, message=str(error)),)
     seconds = call.environment.clock.monotonic() - began
-    yield from (replace(one, seconds=seconds / len(runs)) for one in runs)
+    yield from (replace(run, seconds=seconds / len(runs)) for run in runs)
 
 
 def _results(service: Service, instant: str | None, found: tuple[Work | None, ...] | Due) -> tuple[ServiceRun, ...]:

@@ -363,8 +363,12 @@ def steps_between(before: Timeline, now: TableState) -> Iterator[Step]:
     not have were archived. Cost: a read per action.
     """
     _check_whole(before, now)
-    known = {_identity(one) for one in before.instants if one.state is InstantState.COMPLETED}
-    late = [one for one in now.timeline.instants if one.state is InstantState.COMPLETED and _identity(one) not in known]
+    known = {_identity(instant) for instant in before.instants if instant.state is InstantState.COMPLETED}
+    late = [
+        instant
+        for instant in now.timeline.instants
+        if instant.state is InstantState.COMPLETED and _identity(instant) not in known
+    ]
     late.sort(key=lambda one: (position_of(one), one.requested_time))
     for number, instant in enumerate(late):
         if instant.action in WRITE_ACTIONS:
@@ -400,7 +404,7 @@ def _check_whole(before: Timeline, now: TableState) -> None:
 
 def _without(before: Timeline, now: TableState, late: list[Instant]) -> Timeline:
     """The timeline of now, with the late actions still pending."""
-    pending = {_identity(one): _pending(before, now, one) for one in late}
+    pending = {_identity(instant): _pending(before, now, instant) for instant in late}
     instants = tuple(pending.get(_identity(instant), instant) for instant in now.timeline.instants)
     return Timeline(now.version, instants, now.timeline.foreign)
 

@@ -117,7 +117,9 @@ def delete_savepoint(call: ServiceCall, instant_or_name: str) -> None:
         named = {instant for instant, metadata in savepoints.items() if metadata.name == instant_or_name}
         wanted = named or {instant_or_name}
         found = [
-            one for one in table.timeline.instants if one.action is Action.SAVEPOINT and one.requested_time in wanted
+            instant
+            for instant in table.timeline.instants
+            if instant.action is Action.SAVEPOINT and instant.requested_time in wanted
         ]
         if not found:
             raise InvalidRequestError("there is no such savepoint; nothing was changed", savepoint=instant_or_name)

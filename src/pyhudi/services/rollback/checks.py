@@ -37,8 +37,10 @@ def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
     Raises `InvalidRequestError` where there is none, or more than one.
     """
     of_time = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
-    cleans = [one for one in of_time if one.action is Action.CLEAN and one.state is not InstantState.COMPLETED]
-    found = [one for one in of_time if one.action in WRITE_ACTIONS | SERVICES] or cleans
+    cleans = [
+        instant for instant in of_time if instant.action is Action.CLEAN and instant.state is not InstantState.COMPLETED
+    ]
+    found = [instant for instant in of_time if instant.action in WRITE_ACTIONS | SERVICES] or cleans
     if len(found) > 1:
         raise InvalidRequestError(
             "several actions have this instant time, and their files cannot be told apart; nothing was changed",

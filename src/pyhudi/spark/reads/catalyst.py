@@ -90,9 +90,11 @@ def predicate_of(filters: Sequence[Any], schema: pa.Schema, expressions: Sequenc
     further columns. Cost: one call to the JVM per filter, and some for each value that the printed expression does not
     show exactly.
     """
-    schema = pa.schema([*schema, *(pa.field(one.name, one.kind) for one in expressions)])
+    schema = pa.schema([*schema, *(pa.field(expression.name, expression.kind) for expression in expressions)])
     spark_types = {field.name: field.dataType.jsonValue() for field in spark_schema(schema).fields}
-    named = {(one.function, one.column, one.options): one.name for one in expressions}
+    named = {
+        (expression.function, expression.column, expression.options): expression.name for expression in expressions
+    }
     parts = [_Translation(expression, schema, spark_types, named).predicate() for expression in filters]
     return certain(AllOf(tuple(part for part in parts if part is not None)), expressions)
 

@@ -117,7 +117,7 @@ def _arranged(new: NewTable) -> NewTable:
         raise TableNotFoundError(
             "there is no Hudi table in this folder, and the statement has no columns to make one of", path=new.location
         )
-    schema = StructType([one for one in new.schema.fields if one.name not in META_COLUMNS])
+    schema = StructType([field for field in new.schema.fields if field.name not in META_COLUMNS])
     partition_fields = tuple(own_name(schema, name, "the partition column") for name in new.partition_fields)
     schema = with_last(schema if new.rows is None else nullable(schema), partition_fields)
     rows = None if new.rows is None else new.rows.select(*map(quoted_name, schema.names))
@@ -199,7 +199,11 @@ def _registration_of(spark: SparkSession, new: NewTable, location: str) -> Regis
 
 def _check_same_columns(given: StructType, there: StructType, location: str) -> None:
     kinds = [
-        {(one.name.lower(), one.dataType.simpleString()) for one in schema.fields if one.name not in META_COLUMNS}
+        {
+            (field.name.lower(), field.dataType.simpleString())
+            for field in schema.fields
+            if field.name not in META_COLUMNS
+        }
         for schema in (given, there)
     ]
     if kinds[0] != kinds[1]:

@@ -36,7 +36,10 @@ def timeline_rows(table: TableState, *, archived: bool) -> pa.Table:
     """
     active = {(instant.requested_time, instant.action): instant for instant in table.timeline.instants}
     older = archived_instants(table) if archived else []
-    instants = [*active.values(), *(one for one in older if (one.requested_time, one.action) not in active)]
+    instants = [
+        *active.values(),
+        *(instant for instant in older if (instant.requested_time, instant.action) not in active),
+    ]
     times = times_if_needed(table)
     written = {one.requested_time: totals(metadata) for one, metadata in writes_newest_first(table)}
     if archived:

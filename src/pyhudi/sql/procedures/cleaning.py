@@ -45,7 +45,7 @@ def run_clean(context: CallContext, given: Given) -> Rows:
     """Deletes the file slices that no retained state of the table needs."""
     options = {**renamed(given, _OPTIONS), **options_of(given)}
     table = context.table(given, options)
-    known = {one.requested_time for one in completed(table.handle.state, Action.CLEAN)}
+    known = {instant.requested_time for instant in completed(table.handle.state, Action.CLEAN)}
     if not given.flag("schedule_in_line"):
         pending = table.services.pending()
         for instant, kind in zip(pending["instant"].to_pylist(), pending["kind"].to_pylist(), strict=True):
@@ -155,7 +155,7 @@ def show_clean_plans(context: CallContext, given: Given) -> Rows:
 def _cleans(table: TableState, *, archived: bool) -> Iterator[tuple[Instant, CleanMetadata]]:
     for instant in completed(table, Action.CLEAN):
         yield instant, _metadata(table, instant)
-    known = {one.requested_time for one in completed(table, Action.CLEAN)}
+    known = {instant.requested_time for instant in completed(table, Action.CLEAN)}
     for instant, data, path in archived_bodies(table, Action.CLEAN) if archived else ():
         if instant.requested_time not in known:
             yield instant, decode_clean_metadata(data, path=path)

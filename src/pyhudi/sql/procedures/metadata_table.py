@@ -174,7 +174,7 @@ def validate_metadata_table_files(context: CallContext, given: Given) -> Rows:
     table = context.table(given).handle.state
     listed = _by_path(MetadataLister(_metadata(table)).table())
     stored = _by_path(list_data_files(table.storage))
-    counted = {one.path for one in _counted(table)} | listed.keys()
+    counted = {file.path for file in _counted(table)} | listed.keys()
     for path in sorted(counted):
         ours, theirs = stored.get(path), listed.get(path)
         sizes = (ours.size if ours else 0, theirs.size if theirs else 0)

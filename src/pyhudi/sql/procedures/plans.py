@@ -67,7 +67,7 @@ def _plan_and_execute(
 
     As in JVM Hudi, `scheduleandexecute` executes what is pending only if there was nothing to plan.
     """
-    pending = [one.requested_time for one in kind.pending(table.handle.state)]
+    pending = [instant.requested_time for instant in kind.pending(table.handle.state)]
     chosen = given.words("instants")
     if chosen and operation != "execute":
         raise ConfigError("instants are the plans to execute: they go with op => 'execute' only", op=operation)
@@ -207,7 +207,7 @@ def run_rollback_inflight_tableservice(context: CallContext, given: Given) -> Ro
     instant = given.text("pending_instant")
     table = context.table(given)
     state = table.handle.state
-    found = [one for kind in (_COMPACTION, _CLUSTERING) for one in kind.pending(state)]
+    found = [instant for kind in (_COMPACTION, _CLUSTERING) for instant in kind.pending(state)]
     if instant not in {one.requested_time for one in found}:
         raise InvalidRequestError("there is no pending compaction or clustering with this instant", instant=instant)
     if not given.flag("delete_request_instant_file"):

@@ -70,7 +70,7 @@ def _chosen(table: HudiTable, given: Given) -> str:
 @procedure(*TABLE_OR_PATH, answer="savepoint_time string")
 def show_savepoints(context: CallContext, given: Given) -> Rows:
     """The savepoints, newest first."""
-    return [(one,) for one in reversed(context.table(given).savepoints.list()["instant"].to_pylist())]
+    return [(instant,) for instant in reversed(context.table(given).savepoints.list()["instant"].to_pylist())]
 
 
 @procedure(TABLE, needed("instant_time"), answer="rollback_result boolean")

@@ -55,8 +55,8 @@ def show_timeline(context: CallContext, given: Given) -> Rows:
     table = context.table(given).handle.state
     first, last = given.text("startTime").strip(), given.text("endTime").strip()
     times, undone = state_times(table), _rolled_back(table)
-    active = [(one, "ACTIVE") for one in reversed(table.timeline.instants)]
-    archived = [(one, "ARCHIVED") for one in archived_instants(table)] if given.flag("showArchived") else []
+    active = [(instant, "ACTIVE") for instant in reversed(table.timeline.instants)]
+    archived = [(instant, "ARCHIVED") for instant in archived_instants(table)] if given.flag("showArchived") else []
     known = {(one.requested_time, one.action) for one, _ in active}
     both = [*active, *((one, kind) for one, kind in archived if (one.requested_time, one.action) not in known)]
     rows = sorted(both, key=lambda one: (one[0].requested_time, one[0].state), reverse=True)
@@ -130,7 +130,7 @@ def _bodies(table: TableState, actions: set[Action]) -> Iterator[tuple[Instant, 
         for instant in completed(table, action):
             yield instant, *body_of(table, instant)
         if table.version.has_completion_times:
-            active = {one.requested_time for one in completed(table, action)}
+            active = {instant.requested_time for instant in completed(table, action)}
             for archived in archived_bodies(table, action):
                 if archived[0].requested_time not in active:
                     yield archived

@@ -158,11 +158,11 @@ class ShowIndexes:
         table = self.table.open(spark)
         definitions = load_index_definitions(table.handle.state)
         rows = []
-        for one in table.indexes.list().to_pylist():
-            defined = definitions.get(one["partition"])
-            kind = _TYPES.get(one["kind"]) or (one["kind"] if defined is None else defined.kind)
-            columns = () if one["partition"] in _OF_A_TABLE else one["columns"]
-            rows.append([one["partition"], kind, ",".join(columns or ())])
+        for index in table.indexes.list().to_pylist():
+            defined = definitions.get(index["partition"])
+            kind = _TYPES.get(index["kind"]) or (index["kind"] if defined is None else defined.kind)
+            columns = () if index["partition"] in _OF_A_TABLE else index["columns"]
+            rows.append([index["partition"], kind, ",".join(columns or ())])
         return texts(spark, ["index_name", "index_type", "col_name"], rows)
 
 

@@ -41,7 +41,7 @@ def archived_instants(table: TableState) -> list[Instant]:
     """All archived instants, newest first. Cost: as `archived_bodies`, without metadata; once per process and file."""
     storage, version = table.storage, table.version
     if version.has_completion_times:
-        times = [one for file in history_files(storage, version) for one in times_in(storage, version, file)]
+        times = [time for file in history_files(storage, version) for time in times_in(storage, version, file)]
     else:
         times = [(instant.instant_time, None, instant.action) for instant in logged_instants(storage, version)]
     known = {(time, completed, action) for time, completed, action in times if action in _ACTIONS}

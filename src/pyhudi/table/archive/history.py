@@ -134,8 +134,8 @@ def archived_commit(storage: Storage, version: TableVersion, instant: Instant) -
     if not version.has_completion_times:
         return logged_commit(storage, version, (instant.requested_time, instant.action.value))
     wanted = (instant.requested_time, instant.action)
-    spanning = (one for one in history_files(storage, version) if one.min_time <= wanted[0] <= one.max_time)
-    found = (one for file in spanning for one in _writes_in(storage, f"{version.history_folder}/{file.name}"))
+    spanning = (file for file in history_files(storage, version) if file.min_time <= wanted[0] <= file.max_time)
+    found = (instant for file in spanning for instant in _writes_in(storage, f"{version.history_folder}/{file.name}"))
     return next((metadata for write, metadata in found if (write.requested_time, write.action) == wanted), None)
 
 

@@ -458,11 +458,11 @@ def check_endings(facts: Facts) -> Iterator[str]:
     """K7: no write is both completed and rolled back, or completed as two actions, and no batch was committed twice."""
     extras = (metadata.extra for metadata in facts.metadata.values())
     batches = [extra[BATCH_ID_METADATA] for extra in extras if BATCH_ID_METADATA in extra]
-    for batch in {one for one in batches if batches.count(one) > 1}:
+    for batch in {batch for batch in batches if batches.count(batch) > 1}:
         yield f"K7: the batch {batch} was committed twice"
     times = [write.requested_time for write in facts.table.timeline.completed_writes]
     completed = {(str(write.requested_time), write.action) for write in facts.table.timeline.completed_writes}
-    for time in {one for one in times if times.count(one) > 1}:
+    for time in {time for time in times if times.count(time) > 1}:
         yield f"K7: {time} is completed twice"
     for rollback in facts.table.timeline.instants:
         if rollback.action is Action.ROLLBACK and rollback.state is InstantState.COMPLETED:
@@ -515,7 +515,7 @@ def check_restores(facts: Facts) -> Iterator[str]:
 def check_order(facts: Facts) -> Iterator[str]:
     """K8: completion times differ, so that a position in the history is one moment."""
     positions = [position_of(write) for write in facts.writes]
-    for position in {one for one in positions if positions.count(one) > 1}:
+    for position in {position for position in positions if positions.count(position) > 1}:
         yield f"K8: two writes were completed at {position}"
 
 

@@ -133,7 +133,7 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
             check_rows_read(base.timeline, job.table.timeline, storage, own=transaction.instant_time, read=read)
         view = load_view(storage, base.timeline, request.partition_paths)
         remove_orphans(view)
-        slices = [one for path in sorted(request.partition_paths) for one in view.latest.get(path, ())]
+        slices = [file_slice for path in sorted(request.partition_paths) for file_slice in view.latest.get(path, ())]
         found = (
             {} if is_replace else {file_slice: rows_of_slice(view, base.timeline, file_slice) for file_slice in slices}
         )
@@ -158,7 +158,9 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
             _write_base(storage, target, path, file_id(job.environment.ids.uuid(), 0), None, rows, inserts=len(rows))
             for path, rows in inserts.items()
         ]
-        replaced = {path: tuple(one.file_id for one in view.latest.get(path, ())) for path in request.replaces}
+        replaced = {
+            path: tuple(file_slice.file_id for file_slice in view.latest.get(path, ())) for path in request.replaces
+        }
         return committed(job, transaction, request.operation, stats, replaced if is_replace else None, read=read)
 
 

@@ -376,8 +376,8 @@ def _follow(stage: Stage) -> None:
         nonlocal position
         began = stage.run.steps
         writes = load_table(stage.seat.storage).timeline.completed_writes
-        new = [one for one in writes if position_of(one) > position]
-        since, position = position, max([position, *(position_of(one) for one in new)])
+        new = [write for write in writes if position_of(write) > position]
+        since, position = position, max([position, *(position_of(instant) for instant in new)])
         stage.tell(
             Told(
                 actor=stage.seat.name,
@@ -470,7 +470,7 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     `whole`: through `HudiTable`, instead of thin writes.
     """
     found = []
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_common):
+    for kind in (kind for kind in KINDS.values() if kind.is_whole is whole and kind.is_common):
         others = (*OTHERS, "cluster", *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [
             *combinations_with_replacement(WRITERS, 2),
@@ -506,20 +506,20 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
             triples += [("update", "compact", "cluster")]
             triples += [("update", "compact", "read"), ("update", "schedule", "compact"), ("update", "undo", "compact")]
         found += [Scenario(kind, lock, roles) for lock in locks for roles in (*pairs, *triples)]
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_long):
+    for kind in (kind for kind in KINDS.values() if kind.is_whole is whole and kind.is_long):
         roles_of = (*_BESIDE_ARCHIVING, *(_BESIDE_ARCHIVING_OF_LOGS if kind.is_merge_on_read else ()))
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_listed):
+    for kind in (kind for kind in KINDS.values() if kind.is_whole is whole and kind.is_listed):
         roles_of = (*_WITH_METADATA_TABLE, *(_WITH_METADATA_TABLE_OF_LOGS if kind.is_merge_on_read else ()))
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_captured):
+    for kind in (kind for kind in KINDS.values() if kind.is_whole is whole and kind.is_captured):
         roles_of = (*CAPTURED, *(CAPTURED_IN_LOGS if kind.is_merge_on_read else ()))
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
-    for kind in (one for one in KINDS.values() if one.is_whole is whole):
+    for kind in (kind for kind in KINDS.values() if kind.is_whole is whole):
         version = table_version(kind.version)
         roles_of = kind.indexes.roles(version, is_merge_on_read=kind.is_merge_on_read) if kind.indexes else ()
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.buckets):
+    for kind in (kind for kind in KINDS.values() if kind.is_whole is whole and kind.buckets):
         found += [Scenario(kind, lock, roles) for lock in locks for roles in ROLES_OF[kind.buckets]]
     return tuple(found)
 

@@ -276,16 +276,16 @@ class Run:
                 self.lock_holder,
                 *(
                     (
-                        one.seen,
-                        one.is_done,
-                        one.is_dead,
-                        one.is_paused,
-                        one.ahead_ms,
-                        one.wakes_ms,
-                        one.waits_for is None,
-                        *(timer.due_ms for timer in one.timers),
+                        actor.seen,
+                        actor.is_done,
+                        actor.is_dead,
+                        actor.is_paused,
+                        actor.ahead_ms,
+                        actor.wakes_ms,
+                        actor.waits_for is None,
+                        *(timer.due_ms for timer in actor.timers),
                     )
-                    for one in self.actors
+                    for actor in self.actors
                 ),
             )
         )
@@ -384,16 +384,18 @@ class Run:
 
     def _next(self, actor: Actor | None) -> Actor | None:
         """The actor that continues if this one cannot: one that is not waiting, else the one that wakes first."""
-        able = [one for one in self.actors if not one.is_done and not self._is_blocked(one)]
-        asleep = [one for one in self.actors if not one.is_done and one.wakes_ms is not None and one not in able]
+        able = [actor for actor in self.actors if not actor.is_done and not self._is_blocked(actor)]
+        asleep = [
+            actor for actor in self.actors if not actor.is_done and actor.wakes_ms is not None and actor not in able
+        ]
         if not able:
             able = sorted(asleep, key=lambda one: one.wakes_ms or 0)[:1]
-        elif all(one.is_paused for one in able):
+        elif all(actor.is_paused for actor in able):
             # Suspended actors may stay suspended until the sleeping ones wake.
-            able += [one for one in asleep if one.waits_for is None]
+            able += [actor for actor in asleep if actor.waits_for is None]
         if not able:
             return None
-        others = tuple(one.number for one in able)
+        others = tuple(actor.number for actor in able)
         chosen = able[0]
         if len(others) > 1:
             number = actor.number if actor is not None else -1
