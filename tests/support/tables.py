@@ -171,6 +171,21 @@ def rehandled(table: pyhudi.HudiTable, **changes: Any) -> pyhudi.HudiTable:
     return pyhudi.HudiTable(replace(table.handle, **changes))
 
 
+@dataclass(frozen=True)
+class _EngineWithHook(LocalEngine):
+    at_staging: Callable[[], object] = bool
+
+    def map_splits(self, *given: Any, **named: Any) -> list[Any]:
+        """See `Engine.map_splits`."""
+        self.at_staging()
+        return super().map_splits(*given, **named)
+
+
+def acting_at_staging(table: pyhudi.HudiTable, act: Callable[[], object]) -> pyhudi.HudiTable:
+    """The table, whose writes act when they have loaded it and are about to stage their rows, before they begin."""
+    return rehandled(table, engine=_EngineWithHook(parallelism=1, at_staging=act))
+
+
 def plan_of(table: pyhudi.HudiTable, **asked: Any) -> ScanPlan:
     """What reading this table would take; `asked` are fields of `ReadConfig`."""
     return plan_table_scan(table.handle.state, ReadConfig(**asked), table.handle.mergers)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.crashes import assert_nothing_left_over, crash_images, replayed
 from tests.support.hooks import once
 from tests.support.table_builder import COW_TABLES, MOR_TABLES, THREE_ROWS, Action, TableBuilder
-from tests.support.tables import contents, newest_stats, open_table, rows
+from tests.support.tables import acting_at_staging, contents, newest_stats, open_table, rows
 
 import pyhudi
 from pyhudi.errors import (
@@ -24,7 +24,6 @@ from pyhudi.format.log.cdc import LoggingMode
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage
-from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 
 MODES = [mode.value for mode in LoggingMode]
 CAPTURE = {"hoodie.table.cdc.enabled": "true"}
@@ -170,19 +169,17 @@ SWITCHES: dict[str, Callable[[pyhudi.HudiTable], Any]] = {
 }
 
 
-def staged(storage: Storage, action: Action) -> FaultStorage:
-    """A store on which `action` runs, once, when a write that has loaded the table stages its rows."""
-    stages = once(
-        lambda name, path: name == "open_output" and EXCHANGE_FOLDER in path, lambda: action(open_table(storage))
-    )
-    return FaultStorage(storage, before=stages)
+def switched_once(storage: Storage, action: Action) -> Callable[[], None]:
+    """What runs `action` on the table, the first time."""
+    pending = [action]
+    return lambda: pending.pop()(open_table(storage)) if pending else None
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("kind", [COW_TABLES[0], COW_TABLES[2], MOR_TABLES[2]], ids=str)
 def test_a_write_that_loaded_the_table_before_the_switch_gives_way(kind: TableBuilder, switch: str) -> None:
     given = replace(kind, options=CAPTURE if switch == "off" else {}).insert(*THREE_ROWS).build()
-    writer = open_table(staged(given, SWITCHES[switch]))
+    writer = acting_at_staging(open_table(given), switched_once(given, SWITCHES[switch]))
     with pytest.raises(WriteConflictError, match="capture"):
         writer.upsert(rows((1, "oslo", 3, "c")))
     assert contents(given) == set(THREE_ROWS)
@@ -192,7 +189,9 @@ def test_a_write_that_loaded_the_table_before_the_switch_gives_way(kind: TableBu
 def test_a_write_that_may_try_again_logs_its_changes_then() -> None:
     storage = COW_TABLES[2].insert(*THREE_ROWS).build()
     retries = {"hoodie.write.num.retries.on.conflict.failures": "1"}
-    open_table(staged(storage, SWITCHES["on"]), env=None, **retries).upsert(rows((1, "oslo", 3, "c")))
+    acting_at_staging(open_table(storage, env=None, **retries), switched_once(storage, SWITCHES["on"])).upsert(
+        rows((1, "oslo", 3, "c"))
+    )
     assert [path for stat in newest_stats(storage) for path in stat.cdc_stats or {}]
 
 

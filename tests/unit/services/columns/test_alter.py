@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 from tests.support import two_writers
 from tests.support.crashes import BEFORE, assert_nothing_left_over, crash_images, opened, prepared, rows
-from tests.support.hooks import once_at
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import MOR, SCHEMA, new_table, open_table
+from tests.support.tables import MOR, SCHEMA, acting_at_staging, new_table, open_table
 from tests.support.two_writers import CLOCK
 
 import pyhudi
@@ -26,7 +25,6 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.faults import FaultStorage
 
 BY_IDS = {"hoodie.schema.on.read.enable": "true"}
 Alter = Callable[[pyhudi.HudiTable], Any]
@@ -264,7 +262,6 @@ def test_a_write_prepared_before_a_column_is_made_anew_gives_way(kind: str) -> N
         two_writers.opened(storage).alter.drop_column("note", hudi_options=BY_IDS)
         two_writers.opened(storage).alter.add_column("note", pa.string(), after="ts")
 
-    slow = FaultStorage(storage, before=once_at("put", "/.exchange/", made_anew))
     with pytest.raises(WriteConflictError, match="another writer changed the table"):
-        two_writers.opened(slow).upsert(rows((2, "rome", 1, "b")))
+        acting_at_staging(two_writers.opened(storage), made_anew).upsert(rows((2, "rome", 1, "b")))
     assert two_writers.opened(storage).scan(["id", "note"]).to_arrow().to_pylist() == [{"id": 1, "note": None}]

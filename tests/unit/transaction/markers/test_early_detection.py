@@ -10,7 +10,7 @@ import pytest
 from tests.support.crashes import COW, MOR, assert_nothing_left_over, copied, opened, rows
 from tests.support.hooks import is_data, once
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import aged, contents
+from tests.support.tables import acting_at_staging, aged, contents
 
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.markers import MARKERS_ROOT, Marker, MarkerKind
@@ -215,18 +215,21 @@ def test_write_that_gave_up_is_run_again_like_after_any_conflict(markers: dict[s
 
     events: list[str] = []
 
-    def go_between_attempts(operation: str, path: str) -> None:
-        """The other writer is taken back when the second attempt stages its rows."""
+    def see_first_attempt_end(operation: str, path: str) -> None:
         if operation == "put_if_absent" and path.endswith(".rollback"):
             events.append("gave up")
-        if operation == "open_output" and "/.exchange/" in path and events == ["gave up"]:
+
+    def go_between_attempts() -> None:
+        """The other writer is rolled back when the second attempt stages its rows."""
+        if events == ["gave up"]:
             events.append("goes on")
             opened(storage).recovery.rollback(pending.requested_time)
 
-    mine = FaultStorage(storage, before=go_between_attempts)
+    mine = FaultStorage(storage, before=see_first_attempt_end)
     retry = {"hoodie.write.num.retries.on.conflict.failures": "1"}
 
-    opened(mine).upsert(rows((2, "oslo", 6, "x")), hudi_options={**markers, **EARLY, **retry})
+    writer = acting_at_staging(opened(mine), go_between_attempts)
+    writer.upsert(rows((2, "oslo", 6, "x")), hudi_options={**markers, **EARLY, **retry})
 
     assert (2, "oslo", 6, "x") in contents(storage)
     assert events == ["gave up", "goes on"]
