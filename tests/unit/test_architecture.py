@@ -199,8 +199,11 @@ def test_opening_a_table_and_planning_a_read_loads_no_pandas(tmp_path: Path):
     pyhudi.HudiTable.create(str(tmp_path), schema=schema, record_key="id").insert(pa.table({"id": [1]}))
     program = (
         "import sys, pyhudi\n"
-        "pyhudi.HudiTable.for_path(sys.argv[1]).scan(['id'])\n"
-        "sys.exit(', '.join({'pandas', 'pyarrow.dataset', 'pyhudi.write.run'} & sys.modules.keys()) or None)\n"
+        "table = pyhudi.HudiTable.for_path(sys.argv[1])\n"
+        "table.scan(['id'])\n"
+        "loaded = {'pandas', 'pyarrow.dataset', 'pyhudi.write.run', 'pyhudi.write.create'} & sys.modules.keys()\n"
+        "table.inspect.detail(), table.inspect.history(), table.inspect.columns(), table.indexes.list()\n"
+        "sys.exit(', '.join(loaded | {'pandas'} & sys.modules.keys()) or None)\n"
     )
     run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

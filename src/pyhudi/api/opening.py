@@ -11,12 +11,10 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions, joined, known_options, table_type_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.location import table_path
-from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError
 from pyhudi.merge.rules import Merger
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
-from pyhudi.write.create import create_for_schema
 
 if TYPE_CHECKING:
     from pyhudi.engine.protocol import Engine
@@ -65,6 +63,9 @@ def create(
     hudi_options: HudiOptions | None,
 ) -> TableHandle:
     """Make the folder a table, and open it. `described`: what the table is to be, under Hudi's option names."""
+    from pyhudi.config.write_config import WriteConfig  # noqa: PLC0415 - a table that is opened needs neither
+    from pyhudi.write.create import create_for_schema  # noqa: PLC0415
+
     options = known_options(hudi_options, call="create")
     if not isinstance(schema, pa.Schema):
         raise ConfigError("schema must be a pyarrow.Schema", given=type(schema).__name__)

@@ -1,0 +1,38 @@
+"""Tables of results: their values are those that Arrow makes of the same rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from pyhudi.format.schema.result_tables import schema_of, table_of
+
+COLUMNS = "name string, count int64, share double, is_due bool, logs list<string>, at timestamp[us]"
+MOMENT = datetime(2024, 1, 2, tzinfo=UTC)
+ROWS = [
+    {"name": "caf\u00e9", "count": 2**62, "share": 0.5, "is_due": True, "logs": ["a", "b\u2028"], "at": MOMENT},
+    {"name": None, "count": None, "share": None, "is_due": None, "logs": None, "at": None},
+    {"name": "", "count": -1, "share": float("inf"), "is_due": False, "logs": []},
+    *({"name": str(number), "count": number, "logs": [None, "x"]} for number in range(20)),
+]
+
+
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], ROWS[1:2], []], ids=len)
+def test_table_of_rows_is_the_one_that_arrow_makes(rows: list[dict[str, object]]) -> None:
+    made = table_of(COLUMNS, rows)
+    made.validate(full=True)
+    assert made.equals(pa.Table.from_pylist(rows, schema=schema_of(COLUMNS)))
+
+
+def test_rows_without_names_take_them_from_the_columns() -> None:
+    assert table_of("a string, b int64", [("x", 1)]).to_pylist() == [{"a": "x", "b": 1}]
+    with pytest.raises(ValueError, match="shorter"):
+        table_of("a string, b int64", [("x",)])
+
+
+@pytest.mark.parametrize("row", [("x", "y"), (1, 1), (b"x", 1)])
+def test_value_of_another_type_is_refused(row: tuple[object, object]) -> None:
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        table_of("a string, b int64", [row])
