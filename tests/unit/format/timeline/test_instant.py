@@ -354,3 +354,20 @@ def test_many_listings_of_a_growing_timeline_are_not_all_remembered() -> None:
     finally:
         tracemalloc.stop()
     assert kept < 1_000_000
+
+
+@pytest.mark.parametrize("version", [V6, V8, V9], ids=str)
+@pytest.mark.parametrize("action", Action)
+def test_whole_instant_that_is_alone_in_its_second_is_parsed_as_any_other(
+    action: Action, version: TableVersion
+) -> None:
+    completion = InstantTime("20240102030405999") if version.has_completion_times else None
+    requested = Instant(InstantTime("20240102030405001"), action, InstantState.REQUESTED)
+    inflight = advanced(requested, InstantState.INFLIGHT)
+    instants = (requested, inflight, advanced(inflight, InstantState.COMPLETED, completion))
+    names = [instant_file_name(instant, version) for instant in instants]
+    assert instants_of(names, version) == collapse(
+        found for name in names if (found := parse_instant_file_name(name, version)) is not None
+    )
+    for odd in ("20240102030405002.commit.requested", "2024010203040500x.inflight"):
+        assert {one.requested_time for one in instants_of([*names, odd], version)} >= {requested.requested_time}
