@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyhudi.api.hudi_table import HudiTable
     from pyhudi.api.indexes import Indexes
     from pyhudi.api.inspect import Inspect, TableDetail
+    from pyhudi.api.progress import show_progress
     from pyhudi.api.recovery import Recovery
     from pyhudi.api.row_changes import Merge
     from pyhudi.api.rows import RowsLike
@@ -89,6 +90,7 @@ __all__ = [
     "errors",
     "metrics",
     "save",
+    "show_progress",
     "spark_session",
 ]
 
@@ -132,6 +134,7 @@ _HOMES = {
     "enable": "pyhudi.sql.enable",
     "metrics": "pyhudi.telemetry.metrics",
     "save": "pyhudi.api.writes",
+    "show_progress": "pyhudi.api.progress",
     "spark_session": "pyhudi.sql.session",
 }
 

@@ -44,6 +44,7 @@ PUBLIC = {
     "errors",
     "metrics",
     "save",
+    "show_progress",
     *NEEDS_SPARK,
     *NOUNS,
     *TAKEN,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyhudi.config.enums import TableType
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import HudiError
+from pyhudi.markup import facts, tag
 
 if TYPE_CHECKING:
     from pyhudi.api.inspect import Inspect, TableDetail
@@ -30,12 +29,6 @@ def bytes_text(size: int) -> str:
     return f"{value:.1f} {_UNITS[power]}" if power else f"{size} B"
 
 
-def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """A title over rows of a name and a value, as HTML; the values are escaped."""
-    lines = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows)
-    return f"<table><caption>{html.escape(title)}</caption><tbody>{lines}</tbody></table>"
-
-
 def table_line(config: TableConfig, detail: TableDetail | None) -> str:
     """A table in one line; without its size where that is not known."""
     parts = [repr(config.name), f"v{config.version}", "cow" if config.table_type is TableType.COPY_ON_WRITE else "mor"]
@@ -54,7 +47,7 @@ def detail_if_reachable(inspect: Inspect) -> TableDetail | None:
 def table_page(config: TableConfig, detail: TableDetail | None) -> str:
     """A table as HTML: where it is, its type and version, its keys and its size; its line where that is not known."""
     if detail is None:
-        return f"<code>{html.escape(table_line(config, None))}</code>"
+        return tag("code", table_line(config, None))
     rows: list[tuple[str, object]] = [
         (name.replace("_", " "), getattr(detail, name))
         for name in ("uri", "type", "version", "partitions", "base_files", "logs", "writes")
@@ -65,4 +58,4 @@ def table_page(config: TableConfig, detail: TableDetail | None) -> str:
         "ordered by": detail.ordering_fields,
     }
     rows += [(name, ", ".join(columns) or "none") for name, columns in fields.items()]
-    return html_table(detail.name, [*rows, ("size", bytes_text(detail.bytes))])
+    return facts(detail.name, [*rows, ("size", bytes_text(detail.bytes))])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pyhudi.api.display import bytes_text
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
+from pyhudi.markup import Html, bar, joined, table, tag
 from pyhudi.read.arrow import Skipped
 from pyhudi.read.conditions import Where, shown
 from pyhudi.read.scan import ScanPlan
@@ -72,6 +74,9 @@ class ScanExplanation:
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        return pruned(self)
 
     def _lines(self) -> Iterator[str]:
         if self.query == QueryType.INCREMENTAL.value:
@@ -177,3 +182,21 @@ def _named(partitions: tuple[str, ...]) -> str:
     more = len(partitions) - _PARTITIONS_NAMED
     named = ", ".join(path or "(the table's own folder)" for path in partitions[:_PARTITIONS_NAMED])
     return f"{named}, and {more} more" if more > 0 else named
+
+
+def pruned(found: ScanExplanation) -> Html:
+    """What a scan opens of what there is, as bars, and in words."""
+    left_out = len(found.partitions_left_out)
+    kinds = [
+        ("partitions", len(found.partitions), len(found.partitions) + left_out),
+        ("base files", found.base_files - found.files_skipped, found.base_files_of),
+        ("logs", found.logs, found.logs_of),
+    ]
+    if found.row_groups is not None and found.row_groups_of is not None:
+        kinds.append(("row groups of base files without logs", found.row_groups, found.row_groups_of))
+    rows = [(name, bar(part, whole, f"{part:,} of {whole:,}")) for name, part, whole in kinds]
+    rows.append(
+        ("bytes", bar(found.bytes, found.bytes_of, f"{bytes_text(found.bytes)} of {bytes_text(found.bytes_of)}"))
+    )
+    bars = table("What is read, of what there is", ("", "read"), rows)
+    return joined([bars, tag("details", tag("summary", "In words"), tag("pre", str(found)))])

@@ -21,6 +21,7 @@ from pyhudi.format.json_rows import JsonForm, rows_as_json
 from pyhudi.format.keys.partition_paths import checked_segments
 from pyhudi.format.keys.value_text import distinct_values, value_text
 from pyhudi.format.schema.avro_arrow import is_list
+from pyhudi.markup import Shown
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 
@@ -36,7 +37,7 @@ _Write: TypeAlias = Callable[[pa.RecordBatch], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class Exported(Shown):
     """What an export wrote: where, how many files and rows, and the size of the files in bytes."""
 
     uri: str

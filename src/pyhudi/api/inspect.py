@@ -17,6 +17,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import Instant
+from pyhudi.markup import Shown
 from pyhudi.metadata_table.checks.files import differences
 from pyhudi.read.statistics import collect_statistics
 from pyhudi.read.stream import newest_position
@@ -30,7 +31,7 @@ from pyhudi.write.result import WriteResult, result_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableDetail:
+class TableDetail(Shown):
     """What kind of table this is, and how large.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, query_type_of, time_text
-from pyhudi.api.display import bytes_text, counted, html_table
+from pyhudi.api.display import bytes_text, counted
 from pyhudi.api.explanation import ScanExplanation, explanation_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import QueryType
@@ -19,6 +19,7 @@ from pyhudi.config.read_config import ReadConfig, begin_of
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import instant_time_from_user
+from pyhudi.markup import facts
 from pyhudi.read.arrow import (
     checked_columns,
     count_rows,
@@ -80,7 +81,7 @@ class Scan:
     def _repr_html_(self) -> str:
         rows = [("columns", ", ".join(self.columns)), ("where", "all rows" if self.where is None else self.where)]
         sizes = [("file slices", len(self._plan.slices)), ("size of their files", bytes_text(bytes_of(self)))]
-        return html_table(f"scan of {self._state.config.name}", [*rows, *sizes])
+        return facts(f"scan of {self._state.config.name}", [*rows, *sizes])
 
     @property
     def schema(self) -> pa.Schema:

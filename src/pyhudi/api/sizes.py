@@ -13,6 +13,7 @@ from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import Instant
+from pyhudi.markup import Shown
 from pyhudi.table.file_system_view import SlicesByPartition
 
 _REWRITES = frozenset({WriteOperation.COMPACT, WriteOperation.LOG_COMPACT, WriteOperation.CLUSTER})
@@ -20,7 +21,7 @@ _REWRITES = frozenset({WriteOperation.COMPACT, WriteOperation.LOG_COMPACT, Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableSizes:
+class TableSizes(Shown):
     """How a table's newest file slices are cut. Sizes are in bytes.
 
     Attributes:

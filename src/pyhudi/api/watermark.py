@@ -10,6 +10,7 @@ from typing import Final
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.keys.partition_times import partition_end
+from pyhudi.markup import Shown
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.timeline import position_of
 from pyhudi.table.watermarks import load_source_times
@@ -18,7 +19,7 @@ _NONE: Final = timedelta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
+class Watermark(Shown):
     """Up to which event time a table is complete, as its writers report it.
 
     Attributes:

@@ -20,7 +20,7 @@ from pyhudi.commands.table_text import json_value, record_lines, table_lines
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyhudi.engine.progress import OnProgress, Progress
+    from pyhudi.engine.progress import OnProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,16 +118,11 @@ def finish_output() -> None:
 
 def progress_on_terminal() -> OnProgress | None:
     """What shows the progress of long work on the standard error; None if that is no terminal."""
-    return _show_progress if sys.stderr.isatty() else None
+    if not sys.stderr.isatty():
+        return None
+    import pyhudi  # noqa: PLC0415 - it loads this module
 
-
-def _show_progress(progress: Progress) -> None:
-    """Write over the line before; the last one of a step stays."""
-    is_last = progress.done == progress.tasks
-    time = f"{progress.seconds:.1f} s" if is_last else f"about {progress.seconds_left:.0f} s left"
-    end = "\n" if is_last else ""
-    sys.stderr.write(f"\r{progress.step}: {progress.done} of {progress.tasks} tasks, {time:<20}{end}")
-    sys.stderr.flush()
+    return pyhudi.show_progress
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyhudi.environment import SYSTEM
+from pyhudi.markup import bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,16 @@ class Progress:
     tasks: int
     seconds: float
     seconds_left: float
+
+    @property
+    def words(self) -> str:
+        """How far the step is, in a line."""
+        is_last = self.done == self.tasks
+        time = f"{self.seconds:.1f} s" if is_last else f"about {self.seconds_left:.0f} s left"
+        return f"{self.step}: {self.done} of {self.tasks} tasks, {time}"
+
+    def _repr_html_(self) -> str:
+        return bar(self.done, self.tasks, self.words)
 
 
 OnProgress = Callable[[Progress], object]

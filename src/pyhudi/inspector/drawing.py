@@ -8,7 +8,7 @@ from typing import Final
 
 from pyhudi.api.display import bytes_text
 from pyhudi.inspector.facts import GroupEvent, Moment, Write
-from pyhudi.inspector.markup import Html, joined, tag
+from pyhudi.markup import Html, joined, tag
 
 _WIDTH: Final = 1000
 _CELLS: Final = 250

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from pyhudi.api.display import bytes_text, counted
-from pyhudi.api.explanation import ScanExplanation
+from pyhudi.api.explanation import pruned
 from pyhudi.inspector.drawing import bytes_over_time, lanes, life, rows_over_time
 from pyhudi.inspector.facts import TableFacts
-from pyhudi.inspector.markup import Html, bar, joined, table, tag
+from pyhudi.markup import Html, bar, joined, table, tag
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--back:#fff;--text:#1b1f24;--soft:#57606a;--line:#d0d7de;--blue:#0969da;--green:#1a7f37;
@@ -201,25 +200,8 @@ def _filter(facts: TableFacts, where: str, *, asks: bool) -> Html | None:
     if isinstance(facts.pruning, str):
         parts.append(tag("p", facts.pruning, class_="minus", role="alert"))
     elif facts.pruning is not None:
-        parts += [tag("p", "Condition: ", tag("code", where)), *_pruned(facts.pruning)]
+        parts += [tag("p", "Condition: ", tag("code", where)), pruned(facts.pruning)]
     return joined(parts) if parts else None
-
-
-def _pruned(found: ScanExplanation) -> Iterator[Html]:
-    left_out = len(found.partitions_left_out)
-    kinds = [
-        ("partitions", len(found.partitions), len(found.partitions) + left_out),
-        ("base files", found.base_files - found.files_skipped, found.base_files_of),
-        ("logs", found.logs, found.logs_of),
-    ]
-    if found.row_groups is not None and found.row_groups_of is not None:
-        kinds.append(("row groups of base files without logs", found.row_groups, found.row_groups_of))
-    rows = [(name, bar(part, whole, f"{part:,} of {whole:,}")) for name, part, whole in kinds]
-    rows.append(
-        ("bytes", bar(found.bytes, found.bytes_of, f"{bytes_text(found.bytes)} of {bytes_text(found.bytes_of)}"))
-    )
-    yield table("What is read, of what there is", ("", "read"), rows)
-    yield tag("details", tag("summary", "In words"), tag("pre", str(found)))
 
 
 def _columns(facts: TableFacts) -> Html:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import InstantTime
+from pyhudi.markup import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class WriteResult:
+class WriteResult(Shown):
     """What a completed write did.
 
     `instant` is its requested time (`_hoodie_commit_time` of its rows); `completion_time` is when it became visible,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from tests.support.tables import MOR, SCHEMA, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.api.display import bytes_text
+from pyhudi.engine.progress import Progress
 from pyhudi.errors import ConfigError, StorageError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
@@ -72,6 +76,79 @@ def test_notebook_shows_a_table_with_escaped_values() -> None:
     assert "<th>record key</th><td>id</td>" in page
     assert "<th>logs</th><td>1</td>" in page
     assert "&lt;b&gt;" in table.scan(where=[("note", "==", "<b>")])._repr_html_()
+
+
+HOSTILE = "<script>alert('x')</script>&\u202e\x1b[31m"
+
+
+def assert_shows_only_text(page: str) -> None:
+    """The markup is of elements without effects, and the hostile text is none of it."""
+    assert {name.lower() for name in re.findall(r"<\s*/?\s*([^\s/>]+)", page)} <= {
+        *("table", "caption", "thead", "tbody", "tr", "th", "td", "code", "div", "span", "svg", "rect", "details"),
+        *("summary", "pre"),
+    }
+    assert "alert(" in page
+    assert not re.search("[\u202e\x1b]", page)
+
+
+def test_notebook_shows_no_text_of_a_table_as_markup() -> None:
+    storage = MemoryStorage()
+    table = new_table(storage, **{**MOR, "hoodie.table.name": HOSTILE})
+    result: Any = table.insert(rows((1, HOSTILE.replace("\x1b", ""), 1, HOSTILE)))
+    scan: Any = table.scan(["id", "note"], [("note", "==", HOSTILE)])
+    shown: Any = table
+    for page in (shown._repr_html_(), scan._repr_html_(), scan.explain()._repr_html_()):
+        assert_shows_only_text(page)
+    kept: Any = table.savepoints.create(name="x", comment=HOSTILE)
+    assert_shows_only_text(kept._repr_html_())
+    detail: Any = table.inspect.detail()
+    assert_shows_only_text(detail._repr_html_())
+    progress: Any = Progress(HOSTILE, 1, 2, 1.0, 1.0)
+    assert_shows_only_text(progress._repr_html_())
+    assert "<th>inserted</th><td>1</td>" in result._repr_html_()
+
+
+def test_representation_of_every_result_is_one_line_of_text() -> None:
+    table = open_table(written())
+    made = [
+        table.services.clean(),
+        table.inspect.detail(),
+        table.inspect.sizes(),
+        table.scan(),
+    ]
+    made += [table.scan().explain(), table.savepoints.create(name="x"), table.watermark(), table.inspect.last_write()]
+    assert [one for one in made if "\n" in repr(one)] == []
+    assert [type(one).__name__ for one in made if one is not None and not hasattr(one, "_repr_html_")] == []
+
+
+def test_progress_is_a_bar_in_a_notebook_that_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, str, str]] = []
+
+    def show(what: str) -> Any:
+        return lambda progress, display_id: shown.append((what, display_id, progress._repr_html_()))
+
+    notebook, display = ModuleType("IPython"), ModuleType("IPython.display")
+    notebook.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
+    display.display, display.update_display = show("new"), show("same")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    for _ in range(2):
+        for done in (1, 2, 3):
+            pyhudi.show_progress(Progress("merge logs", done, 3, 1.0, 2.0))
+    assert [what for what, _, _ in shown] == ["new", "same", "same"] * 2
+    assert len({number for _, number, _ in shown[:3]}) == 1
+    assert shown[0][1] != shown[3][1]
+    assert 'width="33.33"' in shown[0][2]
+    assert "merge logs: 3 of 3 tasks, 1.0 s" in shown[2][2]
+
+
+def test_progress_is_a_line_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for done in (1, 2):
+        pyhudi.show_progress(Progress("merge logs", done, 2, 1.0, 2.0))
+    first, last = capsys.readouterr().err.removeprefix("\r").split("\r")
+    assert first.rstrip(" ") == "merge logs: 1 of 2 tasks, about 2 s left"
+    assert last.rstrip(" \n") == "merge logs: 2 of 2 tasks, 1.0 s"
+    assert last.endswith("\n")
 
 
 def test_result_of_a_write_says_what_became_of_its_rows() -> None:

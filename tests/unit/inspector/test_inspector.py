@@ -23,9 +23,9 @@ import pyhudi
 from pyhudi.commands.command_line import main
 from pyhudi.inspector.drawing import lanes
 from pyhudi.inspector.facts import Moment, collect
-from pyhudi.inspector.markup import Html, tag
 from pyhudi.inspector.page import page
 from pyhudi.inspector.server import Inspector
+from pyhudi.markup import Html, tag
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
 NASTY = '<img src=x onerror="alert(1)">\'&\u202e'

@@ -25,6 +25,7 @@ from pyhudi.format.timeline.instant import (
     completed_action,
     parse_instant_file_name,
 )
+from pyhudi.markup import Shown
 from pyhudi.metadata_table.complete_indexes import note_before_archiving
 from pyhudi.metadata_table.folders import inner_version
 from pyhudi.services.archiving.bounds import Needed, Verdict, archivable, verdicts
@@ -51,7 +52,7 @@ FILE_TIMES_DIFFER_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archived:
+class Archived(Shown):
     """What an archiving did: how many instants left the active timeline, and the oldest and newest of them."""
 
     instants: int

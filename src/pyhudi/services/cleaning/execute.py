@@ -34,6 +34,7 @@ from pyhudi.format.metadata.clean import (
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.timeline.instant import SKELETON_INSTANT, Action, Instant, InstantState, InstantTime, advanced
 from pyhudi.io.slices.files import SourceFile
+from pyhudi.markup import Shown
 from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.file_changes import change_of_clean
 from pyhudi.metadata_table.update import apply_change
@@ -65,7 +66,7 @@ BYTES_PER_DELETE = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cleaned:
+class Cleaned(Shown):
     """What a clean did: its instant, how many files it deleted, and partitions that ended with it.
 
     `earliest`: the requested time of the oldest write whose state stays readable; None under a policy that retains no

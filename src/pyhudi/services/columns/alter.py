@@ -19,6 +19,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import ColumnPath, column_text
 from pyhudi.format.schema.internal_types import check_ids_possible, first_schema
 from pyhudi.format.timeline.instant import Action, InstantTime
+from pyhudi.markup import Shown
 from pyhudi.services.columns.column_change import ColumnChange
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.execute import finish_what_died
@@ -36,7 +37,7 @@ SCHEMA_ON_READ_KEY = "hoodie.schema.on.read.enable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnsChanged:
+class ColumnsChanged(Shown):
     """A completed change of the columns of a table.
 
     Attributes:

@@ -13,6 +13,7 @@ from typing import Final
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import AlreadyExistsError, InvalidRequestError, NotFoundError, TableExistsError, WriteConflictError
+from pyhudi.markup import Shown
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
 from pyhudi.services.copying.plan import CopyPlan, is_of_copy, plan_copy, still_holds
@@ -35,7 +36,7 @@ _TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copied:
+class Copied(Shown):
     """What a copy has: where it is, its newest completed write, how many files, and their size in bytes.
 
     `metadata_partitions`: the parts of its metadata table, which was built for it.

@@ -35,6 +35,7 @@ from pyhudi.format.metadata.indexing import encode_index_metadata, encode_index_
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.metadata_table.schema import KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.markup import Shown
 from pyhudi.metadata_table.before_write import settle_metadata_table
 from pyhudi.metadata_table.complete_indexes import noted_complete
 from pyhudi.metadata_table.file_changes import Change, change_of_clean, change_of_commit
@@ -95,7 +96,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltIndex:
+class BuiltIndex(Shown):
     """An index that was built: its name, file groups, bytes, and the `indexing` instant; None where it was there."""
 
     name: str

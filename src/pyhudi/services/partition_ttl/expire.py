@@ -15,6 +15,7 @@ from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, decode_par
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime, parse_instant_time
 from pyhudi.index.key_value.hbase_publishing import withdraw
+from pyhudi.markup import Shown
 from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.services.partition_ttl.drop import drop_partitions
 from pyhudi.storage.bounded import at_once, read_decoded
@@ -39,7 +40,7 @@ _BEGINNING = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
+class Expired(Shown):
     """What an expiry of partitions did: its instant, and the paths of the partitions that it dropped, oldest first."""
 
     instant: InstantTime

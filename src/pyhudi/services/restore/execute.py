@@ -23,6 +23,7 @@ from pyhudi.format.metadata.restore import (
 )
 from pyhudi.format.metadata.rollback import RollbackMetadata, decode_rollback_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, completed_action
+from pyhudi.markup import Shown
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
 from pyhudi.services.restore.savepoint import remove_dead_savepoints
 from pyhudi.services.rollback.plan import find_leftovers
@@ -53,7 +54,7 @@ _log = logging.getLogger("pyhudi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Shown):
     """What a restore did.
 
     Attributes:

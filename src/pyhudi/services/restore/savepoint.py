@@ -15,6 +15,7 @@ from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, InvalidRequestError, WriteConflictError
 from pyhudi.format.metadata.savepoint import SavepointMetadata, encode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.markup import Shown
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.plan import audit
 from pyhudi.storage.naming import naming
@@ -31,7 +32,7 @@ from pyhudi.transaction.settings import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Savepoint:
+class Savepoint(Shown):
     """A savepoint of a table.
 
     Attributes:

@@ -34,6 +34,7 @@ from pyhudi.format.timeline.instant import (
 )
 from pyhudi.io.log.block_filter import UNKNOWN_TASK, LogSlice, exclude_blocks
 from pyhudi.io.log.scan import scan_blocks
+from pyhudi.markup import Shown
 from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.rollback import begin_rollback, drop_what_stays, end_rollback
 from pyhudi.storage.paths import local_path
@@ -53,7 +54,7 @@ _RESIZING = (Action.CLUSTERING, Action.REPLACE_COMMIT)
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class RolledBack(Shown):
     """A write that was rolled back.
 
     Attributes:

@@ -10,6 +10,7 @@ from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.format.timeline.table_version import TABLE_VERSIONS, TableVersion
+from pyhudi.markup import Shown
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.upgrade.properties import Leg, legs_between, properties_after
 from pyhudi.services.upgrade.steps import STEPS, Move, Step, delete_leftovers, move_of
@@ -28,7 +29,7 @@ _CARRIED = frozenset({Action.SAVEPOINT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionChanged:
+class VersionChanged(Shown):
     """What an upgrade or a downgrade did: the versions before and after, and the steps, in order."""
 
     before: int
