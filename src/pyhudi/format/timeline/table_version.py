@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Final
 
 from pyhudi.errors import UnsafePathError, UnsupportedFeatureError
@@ -92,7 +91,6 @@ class TableVersion:
     def __hash__(self) -> int:
         return hash((self.number, self.timeline_folder))  # caches of names ask it for each name of a timeline
 
-    @lru_cache  # noqa: B019 - there are a few versions, and the same value is compared at once
     def in_folders(self, timeline: str, history: str) -> TableVersion:
         """The version for a table whose properties name these folders.
 
