@@ -22,7 +22,15 @@ from types import ModuleType
 from typing import Any
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
-MODULES = ("pyhudi", "pyhudi.mergers", "pyhudi.streamer", "pyhudi.cdc", "pyhudi.errors", "pyhudi.config")
+MODULES = (
+    "pyhudi",
+    "pyhudi.mergers",
+    "pyhudi.streamer",
+    "pyhudi.cdc",
+    "pyhudi.sensor",
+    "pyhudi.errors",
+    "pyhudi.config",
+)
 HEAD = """\
 # API
 

@@ -60,6 +60,25 @@ an order deleted, a customer moved:
 [('b', 'Bob', 'Bea'), ('c', 'Cem', 'Cay')]
 [('c', 'Cem', 'Cay')]
 """,
+    "pv_uv.py": """\
+{('mon', 'cart'): (1, 1), ('mon', 'home'): (2, 2)}
+{('mon', 'cart'): (1, 1), ('mon', 'home'): (3, 2), ('tue', 'home'): (1, 1)}
+{('mon', 'cart'): (1, 1), ('mon', 'home'): (3, 2), ('tue', 'home'): (1, 1)}
+""",
+    "hours.py": """\
+north at 09:10: nothing new is complete
+south at 09:20: nothing new is complete
+north at 10:10: nothing new is complete
+south at 10:04: nothing new is complete
+south at 10:06: ['2026-11-22/09']
+north at 09:59: nothing new is complete
+after hour 09 was summed up came: {'2026-11-22/09': 1}
+""",
+    "wide_table.py": """\
+2 written: [('o1', None, 'drink', None), ('o2', 'Ben', 'drink', 'Norway')]
+2 written: [('o1', 'Ann', 'drink', 'Italy'), ('o2', 'Ben', 'drink', 'Italy')]
+2 written: [('o1', 'Ann', 'hot', 'Italy'), ('o2', 'Ben', 'hot', 'Italy')]
+""",
 }
 """What each program prints."""
 ON_SPARK = {"flights.py"}

@@ -67,5 +67,7 @@ def test_user_can_choose_no_tool_of_this_repository() -> None:
         "glue",
         "duckdb",
         "kafka",
+        "databases",
+        "airflow",
         "telemetry",
     }

@@ -11,7 +11,7 @@ from pyhudi.config.option import option
 from pyhudi.config.parsers import any_text, boolean, integer, one_of, text
 
 
-def _names(name: str) -> tuple[str, ...]:
+def older_names(name: str) -> tuple[str, ...]:
     """The name of an option in releases of JVM Hudi before 0.14."""
     return (f"hoodie.deltastreamer.{name}",)
 
@@ -22,7 +22,7 @@ class StreamerOptions:
 
     skips_checkpoint: bool = option(
         "hoodie.streamer.checkpoint.force.skip",
-        aliases=_names("checkpoint.force.skip"),
+        aliases=older_names("checkpoint.force.skip"),
         parse=boolean(),
         default=False,
         doc="The streamer: whether its commits keep no checkpoint, as for filling in what was missed. The next run goes"
@@ -82,7 +82,7 @@ class FolderOptions:
 
     root: str | None = option(
         "hoodie.streamer.source.dfs.root",
-        aliases=_names("source.dfs.root"),
+        aliases=older_names("source.dfs.root"),
         parse=text("a folder: a path, or a URI of an object store"),
         default=None,
         doc="The streamer: the folder whose files are read, with all folders below it. Names that begin with `.` or `_`"
@@ -90,14 +90,14 @@ class FolderOptions:
     )
     csv_separator: str = option(
         "hoodie.streamer.csv.sep",
-        aliases=_names("csv.sep"),
+        aliases=older_names("csv.sep"),
         parse=text("one character"),
         default=",",
         doc="The streamer: what separates the values of a CSV file.",
     )
     csv_header: bool = option(
         "hoodie.streamer.csv.header",
-        aliases=_names("csv.header"),
+        aliases=older_names("csv.header"),
         parse=boolean(),
         default=False,
         doc="The streamer: whether the first line of a CSV file names its columns. Otherwise they are those of the"
@@ -105,21 +105,21 @@ class FolderOptions:
     )
     csv_quote: str = option(
         "hoodie.streamer.csv.quote",
-        aliases=_names("csv.quote"),
+        aliases=older_names("csv.quote"),
         parse=text("one character"),
         default='"',
         doc="The streamer: what stands around a value of a CSV file that has a separator in it.",
     )
     csv_null: str = option(
         "hoodie.streamer.csv.nullvalue",
-        aliases=_names("csv.nullvalue"),
+        aliases=older_names("csv.nullvalue"),
         parse=any_text(),
         default="",
         doc="The streamer: the text of a CSV file that means null.",
     )
     csv_infers: bool = option(
         "hoodie.streamer.csv.inferschema",
-        aliases=_names("csv.inferschema"),
+        aliases=older_names("csv.inferschema"),
         parse=boolean(),
         default=False,
         doc="The streamer: whether columns of a CSV file that neither the schema provider nor the table knows get the"
@@ -133,14 +133,14 @@ class HudiSourceOptions:
 
     path: str | None = option(
         "hoodie.streamer.source.hoodieincr.path",
-        aliases=_names("source.hoodieincr.path"),
+        aliases=older_names("source.hoodieincr.path"),
         parse=text("a folder: a path, or a URI of an object store"),
         default=None,
         doc="The streamer, with HoodieIncrSource: the folder of the table that is read.",
     )
     instants: int | None = option(
         "hoodie.streamer.source.hoodieincr.num_instants",
-        aliases=_names("source.hoodieincr.num_instants"),
+        aliases=older_names("source.hoodieincr.num_instants"),
         parse=integer(minimum=1, unit="writes"),
         default=None,
         doc="The streamer, with HoodieIncrSource: how many writes of that table a batch has at most; all, if it is not"
@@ -154,14 +154,14 @@ class SchemaProviderOptions:
 
     source_file: str | None = option(
         "hoodie.streamer.schemaprovider.source.schema.file",
-        aliases=_names("schemaprovider.source.schema.file"),
+        aliases=older_names("schemaprovider.source.schema.file"),
         parse=text("the path or URI of an Avro schema"),
         default=None,
         doc="The streamer, with FilebasedSchemaProvider: the file with the Avro schema of what the source has.",
     )
     target_file: str | None = option(
         "hoodie.streamer.schemaprovider.target.schema.file",
-        aliases=_names("schemaprovider.target.schema.file"),
+        aliases=older_names("schemaprovider.target.schema.file"),
         parse=text("the path or URI of an Avro schema"),
         default=None,
         doc="The streamer, with FilebasedSchemaProvider: the file with the Avro schema of the table; that of the"
@@ -169,7 +169,7 @@ class SchemaProviderOptions:
     )
     registry: str | None = option(
         "hoodie.streamer.schemaprovider.registry.url",
-        aliases=_names("schemaprovider.registry.url"),
+        aliases=older_names("schemaprovider.registry.url"),
         parse=text("a URL"),
         default=None,
         doc="The streamer, with AvroKafkaSource: the schema registry, or the version of a subject in it. Each message"
@@ -183,21 +183,21 @@ class KafkaOptions:
 
     topic: str | None = option(
         "hoodie.streamer.source.kafka.topic",
-        aliases=_names("source.kafka.topic"),
+        aliases=older_names("source.kafka.topic"),
         parse=text("the name of a topic"),
         default=None,
         doc="The streamer: the topic that is read.",
     )
     max_events: int = option(
         "hoodie.streamer.kafka.source.maxevents",
-        aliases=_names("kafka.source.maxevents"),
+        aliases=older_names("kafka.source.maxevents"),
         parse=integer(minimum=1, unit="messages"),
         default=5_000_000,
         doc="The streamer: about how many messages of a topic a batch has, if `source_limit` is not given.",
     )
     fails_on_loss: bool = option(
         "hoodie.streamer.source.kafka.enable.failondataloss",
-        aliases=_names("source.kafka.enable.failondataloss"),
+        aliases=older_names("source.kafka.enable.failondataloss"),
         parse=boolean(),
         default=True,
         doc="The streamer: whether messages that are gone before they were read, and a topic that was made anew, stop"
@@ -206,7 +206,7 @@ class KafkaOptions:
     )
     appends_offsets: bool = option(
         "hoodie.streamer.source.kafka.append.offsets",
-        aliases=_names("source.kafka.append.offsets"),
+        aliases=older_names("source.kafka.append.offsets"),
         parse=boolean(),
         default=False,
         doc="The streamer: whether rows get the columns `_hoodie_kafka_source_offset`, `_hoodie_kafka_source_partition`"
@@ -220,14 +220,14 @@ class ChangeDataOptions:
 
     post_processor: str | None = option(
         "hoodie.streamer.source.json.kafka.post.processor.class",
-        aliases=_names("source.json.kafka.post.processor.class"),
+        aliases=older_names("source.json.kafka.post.processor.class"),
         parse=text("the name of a class"),
         default=None,
         doc="The streamer: how JsonKafkaSource reads messages of Maxwell, by `MaxwellJsonKafkaSourcePostProcessor`.",
     )
     deserializer: str | None = option(
         "hoodie.streamer.source.kafka.value.deserializer.class",
-        aliases=_names("source.kafka.value.deserializer.class"),
+        aliases=older_names("source.kafka.value.deserializer.class"),
         parse=text("the name of a class"),
         default=None,
         doc="The streamer, with the sources of Debezium: a class whose name ends in `StringDeserializer` for JSON."
@@ -248,7 +248,7 @@ class TransformerOptions:
 
     sql: str | None = option(
         "hoodie.streamer.transformer.sql",
-        aliases=_names("transformer.sql"),
+        aliases=older_names("transformer.sql"),
         parse=text("a query"),
         default=None,
         doc="The streamer, with SqlQueryBasedTransformer: a query in the SQL of DuckDB, in which `<SRC>` stands for the"
@@ -256,7 +256,7 @@ class TransformerOptions:
     )
     sql_file: str | None = option(
         "hoodie.streamer.transformer.sql.file",
-        aliases=_names("transformer.sql.file"),
+        aliases=older_names("transformer.sql.file"),
         parse=text("the path or URI of a file"),
         default=None,
         doc="The streamer, with SqlFileBasedTransformer: a file with such a query.",

@@ -35,6 +35,7 @@ from pyhudi.config.options_streamer import (
     StreamerOptions,
     TransformerOptions,
 )
+from pyhudi.config.options_streamer_databases import JdbcOptions, QueryOptions
 from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
@@ -103,6 +104,8 @@ SECTIONS = (
     Section("The streamer: files", FolderOptions),
     Section("The streamer: Kafka", KafkaOptions),
     Section("The streamer: Hudi tables", HudiSourceOptions),
+    Section("The streamer: databases", JdbcOptions),
+    Section("The streamer: queries", QueryOptions),
     Section("The streamer: change data", ChangeDataOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
     Section("The streamer: transformers", TransformerOptions),

@@ -32,7 +32,11 @@ class Batch:
 
 
 def batch_of(
-    pull: Pull | None, settings: Settings, table: TableState | None, config: WriteConfig, errors: ErrorTable | None
+    pull: Pull | None,
+    settings: Settings,
+    table: TableState | None,
+    config: WriteConfig,
+    errors: ErrorTable | None,
 ) -> Batch | None:
     """What is to be written; None where there are no rows, and nothing says which columns they would have.
 

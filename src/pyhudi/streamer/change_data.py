@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from pyhudi.api.handle import TableHandle
@@ -24,6 +25,9 @@ from pyhudi.table.state import TableState
 SOURCES: Final = {"PostgresDebeziumSource": "postgresql", "MysqlDebeziumSource": "mysql"}
 """JVM Hudi's classes, and the databases whose changes they read."""
 _MAXWELL: Final = "MaxwellJsonKafkaSourcePostProcessor"
+_ROW: Final = "_row"
+_WRITES_MAX: Final = 10
+"""In so many of the last writes a row is looked for that was deleted."""
 _PAYLOAD: Final = "hoodie.datasource.write.payload.class"
 
 
@@ -39,11 +43,15 @@ class ChangeData:
         return dict(options) if _PAYLOAD in options else {**table_options(self.source), **options}
 
     def rows(
-        self, messages: pa.Table, table: TableState | None, config: WriteConfig, schema: pa.Schema | None
+        self,
+        messages: pa.Table,
+        table: TableState | None,
+        config: WriteConfig,
+        schema: pa.Schema | None,
     ) -> pa.Table:
         """The rows of messages, with all columns of a schema, if one is given: a column without values is not sent.
 
-        Raises as `flatten`. Cost: a read of the table, if rows need a stored value.
+        Raises as `flatten`. Cost: a read of the table, if rows need a stored value; more if it was deleted before.
         """
         keys = _keys(table, config)
         stored = None if table is None else functools.partial(_stored_rows, table)
@@ -87,6 +95,21 @@ def _keys(table: TableState | None, config: WriteConfig) -> Sequence[str]:
 
 
 def _stored_rows(table: TableState, keys: pa.Table) -> pa.Table:
-    """The stored rows with one of the first key's values; there may be more, with other values of the other keys."""
-    first = keys.column_names[0]
-    return HudiTable(TableHandle(table, {})).scan(where=[(first, "in", keys[first].to_pylist())]).to_arrow()
+    """The stored rows with one of the first key's values; there may be more, with other values of the other keys.
+
+    A batch before this one may have deleted a row. Then it is the row that the newest of the last writes had.
+    """
+    names = keys.column_names
+    where = [(names[0], "in", keys[names[0]].to_pylist())]
+    handle = HudiTable(TableHandle(table, {}))
+    found = handle.scan(where=where).to_arrow()
+    writes = sorted((write.requested_time for write in table.timeline.completed_writes), reverse=True)
+    for write in writes[1:_WRITES_MAX]:
+        missing = keys.join(found.select(names), names, join_type="left anti")
+        if not missing.num_rows:
+            break
+        former = handle.scan(where=where, as_of=write).to_arrow()
+        numbered = former.select(names).append_column(_ROW, pa.array(np.arange(former.num_rows)))
+        rows = missing.join(numbered, names, join_type="inner")[_ROW]
+        found = pa.concat_tables([found, former.take(rows)], promote_options="permissive")
+    return found

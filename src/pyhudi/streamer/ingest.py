@@ -98,7 +98,9 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     if ingestion.errors is not None and batch.errors is not None:
         failed = batch.errors.num_rows
         write_errors(ingestion.errors, batch.errors, ingestion.engine, ingestion.environment)
-    write_done = _written(ingestion, batch.rows, table, config, begin, reached)
+    has_place = pull is None or reached.text is not None
+    skips = settings.group(StreamerOptions).skips_checkpoint or not has_place
+    write_done = _written(ingestion, batch.rows, table, config, begin, None if skips else reached)
     items = 0 if pull is None else pull.items
     return IngestedBatch(items=items, failed=failed, checkpoint=reached.text, write=write_done)
 
@@ -117,12 +119,12 @@ def _written(
     table: TableState | None,
     config: WriteConfig,
     begin: Resumption,
-    reached: Checkpoint,
+    reached: Checkpoint | None,
 ) -> WriteResult:
+    """Write the rows of a batch. `reached`: the checkpoint of the commit; None for one that keeps none."""
     settings, storage = ingestion.settings, ingestion.storage
     options = _options(settings, table)
-    skips = settings.group(StreamerOptions).skips_checkpoint
-    if not skips:
+    if reached is not None:
         kept = metadata_of(
             reached,
             batch=ingestion.environment.ids.uuid(),
@@ -141,7 +143,7 @@ def _written(
             environment=ingestion.environment,
             known=frozenset() if table is None else table.timeline.completed_times,
         )
-    if not skips:
+    if reached is not None:
         _check_ours(storage, done, reached)
     return done
 

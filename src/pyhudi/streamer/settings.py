@@ -38,6 +38,8 @@ _BESIDE: Final = "hoodie.datasource.compaction.async.enable"
 _BATCH_ID: Final = "hoodie.write.batch.id"
 T = TypeVar("T")
 _ERROR_CLASS: Final = "hoodie.errortable.write.class"
+_NOT_NEEDED: Final = ".jdbc.driver.class"
+"""An option of JdbcSource that JVM Hudi needs: here the URL of the database says which driver it is."""
 _OWN: Final = ("hoodie.streamer.", "hoodie.deltastreamer.")
 
 
@@ -144,7 +146,7 @@ def _check(config: StreamerConfig, options: Mapping[str, str]) -> None:
     for name in options:
         if name == _ERROR_CLASS:
             raise UnsupportedFeatureError(f"the error table is an ordinary table: leave {name} out", option=name)
-        if name.startswith(_OWN) and name not in OPTIONS:
+        if name.startswith(_OWN) and name not in OPTIONS and not name.endswith(_NOT_NEEDED):
             raise UnsupportedFeatureError(
                 f"{name} is not built: docs/ingestion.md lists what the streamer can do", option=name
             )

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from pyhudi.config.options_streamer import TransformerOptions
 from pyhudi.engine.inputs import opened
-from pyhudi.errors import ConfigError, InvalidRequestError, NotFoundError, UnsupportedFeatureError
-from pyhudi.storage.bounded import read_at_most
-from pyhudi.storage.open import open_storage
+from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.streamer.named_files import text_of_file
 from pyhudi.streamer.schemas import group_of
 
 Transform: TypeAlias = Callable[[pa.Table], Any]
@@ -20,7 +19,6 @@ Transform: TypeAlias = Callable[[pa.Table], Any]
 _SOURCE: Final = "<SRC>"
 _VIEW: Final = "source_rows"
 _SQL, _FILE, _FLAT = "SqlQueryBasedTransformer", "SqlFileBasedTransformer", "FlatteningTransformer"
-_BYTES_MAX: Final = 1024 * 1024
 
 
 def transforms_of(
@@ -50,19 +48,10 @@ def _named(name: str, given: TransformerOptions, options: Mapping[str, str]) -> 
     if kind == _FILE:
         if given.sql_file is None:
             raise ConfigError(f"{kind} needs hoodie.streamer.transformer.sql.file")
-        return _by_sql(_text_of(given.sql_file, options))
+        return _by_sql(text_of_file(given.sql_file, options))
     raise UnsupportedFeatureError(
         f"the transformers are {_SQL}, {_FILE} and {_FLAT}, and functions of Python", transformer=name
     )
-
-
-def _text_of(file: str, options: Mapping[str, str]) -> str:
-    folder, _, name = file.rpartition("/")
-    storage = open_storage(folder or ("/" if file.startswith("/") else "."), options)
-    try:
-        return read_at_most(storage, name, _BYTES_MAX).decode()
-    except NotFoundError as error:
-        raise ConfigError("there is no such file of SQL", file=file) from error
 
 
 def _by_sql(text: str) -> Transform:

@@ -1,5 +1,6 @@
-"""The broker of the tests of Kafka."""
+"""The servers of the tests of sources."""
 
 from tests.support.kafka import broker
+from tests.support.postgres import postgres
 
-__all__ = ["broker"]
+__all__ = ["broker", "postgres"]

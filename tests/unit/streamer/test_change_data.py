@@ -74,6 +74,57 @@ def test_table_of_a_source_of_changes_equals_the_table_of_the_database(kind: str
     assert rows_in(storage) == [database.rows[key] for key in sorted(database.rows)]
 
 
+@pytest.mark.parametrize("size", [1, 9], ids=["a batch each", "one batch"])
+def test_large_value_that_is_not_sent_is_kept_in_a_batch_in_logs_and_by_a_compaction(size: int):
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database("postgresql", seed=1), MemoryStorage()
+    database.insert(1)
+    big = database.rows[1]["big"]
+    for city in "abcd":
+        database.place += 1
+        database.update(1, city=city)
+    given = streamer(
+        Batches(database.in_batches(size)),
+        storage,
+        "postgresql",
+        {"hoodie.compact.inline": "false"},
+        table_type="mor",
+        disable_compaction=True,
+    )
+    run_until_idle(given)
+    assert rows_in(storage) == [{"id": 1, "city": "d", "big": big}]
+    table = open_table(storage)
+    table.services.schedule("compaction", hudi_options={"hoodie.compact.inline.max.delta.commits": "1"})
+    table.refresh().services.run(only="compaction")
+    assert open_table(storage).inspect.timeline()["action"].to_pylist().count("commit") == (1 if size == 1 else 0)
+    assert rows_in(storage) == [{"id": 1, "city": "d", "big": big}]
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_snapshot_that_is_read_again_replaces_no_newer_change(kind: str):
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database(kind, seed=1), MemoryStorage()
+    database.insert(1)
+    (read,) = database.messages.pop()
+    assert read is not None
+    database.place += 1
+    database.update(1, city="newer", big="newer")
+    batches = [*database.in_batches(1), decoded([{**read, "op": "r"}])]
+    assert run_until_idle(streamer(Batches(batches), storage, kind)) == 2
+    assert rows_in(storage) == [database.rows[1]]
+
+
+def test_delete_that_knows_no_more_than_the_key_deletes():
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database("postgresql", seed=1), MemoryStorage()
+    database.insert(1)
+    database.insert(2)
+    database.place += 1
+    gone = {**database._envelope("d", database.rows[1], None), "before": {"id": 1}}
+    run_until_idle(streamer(Batches([*database.in_batches(2), decoded([gone])]), storage, "postgresql"))
+    assert rows_in(storage) == [database.rows[2]]
+
+
 def test_large_value_of_a_moved_row_comes_from_the_stored_row():
     pytest.importorskip("confluent_kafka")
     database, storage = Database("postgresql", seed=1), MemoryStorage()
@@ -149,3 +200,44 @@ def test_messages_of_a_topic_are_read_as_changes(broker: Broker, kind: str):
         broker.send(topic, [None if message is None else json.dumps(message).encode() for message in messages])
         assert run_until_idle(given) == 1
     assert rows_in(storage) == [database.rows[key] for key in sorted(database.rows)]
+
+
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_change_of_a_key_in_several_batches_keeps_the_value_that_is_not_sent(
+    broker: Broker, limit: int, table_type: str
+):
+    database, storage, topic = Database("postgresql", seed=5), MemoryStorage(), broker.new_topic()
+    options = {"bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
+    given = streamer(None, storage, "postgresql", options, source_limit=limit, table_type=table_type)
+    database.insert(1)
+    for key in (1, 2, 3):
+        database.place += 1
+        database.update(key, big=f"new{key}")
+        database.place += 1
+        database.move(key, key + 1)
+    database.place += 1
+    database.insert(1)
+    messages = [message for change in database.messages for message in change]
+    assert MARKER in str(messages)
+    broker.send(topic, [None if message is None else json.dumps(message).encode() for message in messages])
+    run_until_idle(given)
+    assert rows_in(storage) == [database.rows[key] for key in sorted(database.rows)] != []
+
+
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.timeout(300)
+def test_change_of_a_key_between_whose_messages_the_topic_ends_keeps_the_value(broker: Broker):
+    database, storage, topic = Database("postgresql", seed=5), MemoryStorage(), broker.new_topic()
+    options = {"bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
+    given = streamer(None, storage, "postgresql", options)
+    database.insert(1)
+    database.place += 1
+    database.move(1, 2)
+    for change in database.messages:
+        for message in change:
+            broker.send(topic, [None if message is None else json.dumps(message).encode()])
+            run_until_idle(given)
+    assert rows_in(storage) == [database.rows[2]]

@@ -93,3 +93,38 @@ def test_unknown_instant_and_missing_table_are_refused(tmp_path: Path):
         ingest(streamer(tmp_path, MemoryStorage(), checkpoint="resumeFromInstantRequestTime:20010101000000000"))
     with pytest.raises(ConfigError, match="hoodieincr"):
         streamer(tmp_path, MemoryStorage(), {"hoodie.streamer.source.hoodieincr.path": ""})
+
+
+def test_deleted_rows_are_deleted_in_the_copy_if_changes_are_asked_for(tmp_path: Path):
+    storage = MemoryStorage()
+    options = {
+        "hoodie.table.name": "s",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.table.cdc.enabled": "true",
+    }
+    path = tmp_path / "source"
+
+    def put(*ids: int) -> pyhudi.HudiTable:
+        rows = pa.table({"id": list(ids), "note": [f"n{number}" for number in ids]})
+        pyhudi.save(rows, path, hudi_options=options)
+        return pyhudi.HudiTable.for_path(path)
+
+    def delete(*ids: int) -> None:
+        pyhudi.HudiTable.for_path(path).delete(pa.table({"id": list(ids)}))
+
+    cdc = {"hoodie.datasource.query.incremental.format": "cdc"}
+    given = streamer(tmp_path, storage, cdc, op="UPSERT")
+    put(1, 2, 3, 4)
+    assert run_until_idle(given) == 1
+    assert ids_in(storage) == [1, 2, 3, 4]
+    delete(2, 3)
+    put(3)  # came back
+    delete(4)
+    put(4)
+    delete(4)  # deleted twice
+    assert run_until_idle(given) == 1
+    assert ids_in(storage) == [1, 3]
+    put(5)
+    delete(1)
+    assert run_until_idle(streamer(tmp_path, storage, {**cdc, **INSTANTS}, op="UPSERT")) == 2
+    assert ids_in(storage) == [3, 5]

@@ -1,4 +1,4 @@
-"""HoodieIncrSource: the rows that were written to a Hudi table since a checkpoint."""
+"""HoodieIncrSource: the rows that were written to a Hudi table since a checkpoint, and those that were deleted."""
 
 from __future__ import annotations
 
@@ -7,25 +7,30 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.config.options_streamer import HudiSourceOptions
-from pyhudi.errors import ConfigError, SourceError, TableNotFoundError
+from pyhudi.errors import ConfigError, SourceError, TableNotFoundError, UnsupportedFeatureError
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.protocol import Pull, Rows
 from pyhudi.table.timeline import position_of
 
+_IS_DELETED: Final = "_hoodie_is_deleted"
+_ROW: Final = "_row"
+_DELETE: Final = "d"
 _BY_REQUEST: Final = "resumeFromInstantRequestTime:"
 _BY_COMPLETION: Final = "resumeFromInstantCompletionTime:"
 
 
 @dataclass(frozen=True, slots=True)
 class HudiTableSource:
-    """The table in a folder. `options` of the stores; they may hold credentials."""
+    """The table in a folder. `has_deletes`: whether its deletes are read, too. `options`: of stores, secret."""
 
     path: str
     settings: HudiSourceOptions
+    has_deletes: bool
     options: Mapping[str, str] = field(repr=False)
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
@@ -52,15 +57,40 @@ class HudiTableSource:
         has_completion_times = table.handle.state.version.has_completion_times
         return Pull(
             reached=Checkpoint(text=end, is_completion_time=has_completion_times),
-            read=lambda wanted, _: _rows(table, begin, end, wanted),
+            read=lambda wanted, _: _rows(table, begin, end, wanted, has_deletes=self.has_deletes),
             items=max(1, len(writes)),
         )
 
 
-def _rows(table: HudiTable, begin: str | None, end: str, wanted: pa.Schema | None) -> Rows:
+def _rows(table: HudiTable, begin: str | None, end: str, wanted: pa.Schema | None, *, has_deletes: bool) -> Rows:
     names = (without_meta_columns(table.schema) if wanted is None else wanted).names
+    names = [name for name in names if name != _IS_DELETED]
     scan = table.changes(begin, end, columns=names, format="latest_state")
-    return pa.RecordBatchReader.from_batches(scan.schema, scan.to_batches())
+    if not has_deletes:
+        return pa.RecordBatchReader.from_batches(scan.schema, scan.to_batches())
+    rows = scan.to_arrow()
+    rows = rows.append_column(_IS_DELETED, pa.repeat(pa.scalar(False), rows.num_rows))
+    # The first batch has the rows of the table, and deletes nothing.
+    return rows if begin is None else pa.concat_tables([rows, _deleted(table, begin, end, rows)])
+
+
+def _deleted(table: HudiTable, begin: str, end: str, rows: pa.Table) -> pa.Table:
+    """What was before the deletes of rows that did not come back, with the columns of `rows`."""
+    changes = table.changes(begin, end, columns=["op", "before"], format="cdc_typed").to_arrow()
+    images = changes.filter(pc.equal(changes["op"], _DELETE)).select(["before"]).flatten()
+    images = images.rename_columns([name.removeprefix("before.") for name in images.column_names])
+    images = images.append_column(_IS_DELETED, pa.repeat(pa.scalar(True), images.num_rows))
+    images = images.select(rows.column_names).cast(rows.schema)
+    keys = list(table.handle.state.config.record_key_fields or ())
+    if not keys:
+        raise UnsupportedFeatureError(
+            "deletes of a table whose record keys are generated are not read", path=table.handle.state.storage.uri
+        )
+    # A row that was deleted twice has two images; the newest one counts, and comes last.
+    numbered = images.append_column(_ROW, pa.array(range(images.num_rows), pa.int64()))
+    newest = numbered.group_by(keys).aggregate([(_ROW, "max")])
+    gone = newest.join(rows.select(keys), keys, join_type="left anti")
+    return images.take(gone[f"{_ROW}_max"])
 
 
 def _position(table: HudiTable, text: str | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -27,6 +27,7 @@ from pyhudi.streamer.sources.kafka_offsets import (
     next_offsets,
     parse_checkpoint,
 )
+from pyhudi.streamer.sources.moved_keys import deletes_again, of_silent_partitions, put_off_deletes, with_deletes
 from pyhudi.streamer.sources.protocol import Pull
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
@@ -48,7 +49,10 @@ class Decode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KafkaSource:
-    """A topic, by the name of JVM Hudi's class. `decode` makes rows of its messages."""
+    """A topic, by the name of JVM Hudi's class. `decode` makes rows of its messages.
+
+    `has_moved_keys`: they are changes of rows, of which a batch does not part two that are one (`moved_keys.py`).
+    """
 
     kind: str
 
@@ -57,6 +61,7 @@ class KafkaSource:
     client: Mapping[str, str] = field(repr=False)
     start: StartAt
     decode: Decode
+    has_moved_keys: bool = False
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
         """See `Source.pull`. Cost: three requests to the broker."""
@@ -71,20 +76,27 @@ class KafkaSource:
                 accepts_loss=not self.options.fails_on_loss,
             )
         end = end_offsets(begin, bounds, self.options.max_events if limit is None else limit)
+        fetch: Callable[[], pa.Table] = functools.partial(self._messages, begin, end)
+        again: Offsets = {}
+        if self.has_moved_keys:
+            put_off = put_off_deletes(fetch(), end, lambda value: self.decode(value, None, None))
+            former = deletes_again(after)
+            fetch = functools.partial(self._with_former, put_off.messages, former)
+            end, again = put_off.ends, {**of_silent_partitions(former, put_off.messages), **put_off.again}
         text = checkpoint_text(self.topic, end)
         is_empty = all(begin[partition] == stop for partition, stop in end.items())
         if is_empty and (text == after.text or (after.text is None and self.start is StartAt.EARLIEST)):
             return None
         return Pull(
-            reached=Checkpoint(text=text, state=_state(topic_id, text)),
-            read=functools.partial(self._rows, begin, end),
-            read_apart=functools.partial(self._rows_apart, topic_id, begin, end),
+            reached=Checkpoint(text=text, state=_state(topic_id, text, again)),
+            read=functools.partial(self._rows, fetch),
+            read_apart=functools.partial(self._rows_apart, topic_id, fetch),
             items=sum(end.values()) - sum(begin.values()),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
         )
 
-    def _rows(self, begin: Offsets, end: Offsets, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
-        messages = self._messages(begin, end)
+    def _rows(self, fetch: Callable[[], pa.Table], wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
+        messages = fetch()
         columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
         if not messages.num_rows:
             return (wanted if wanted is not None else pa.schema([])).empty_table()
@@ -98,14 +110,13 @@ class KafkaSource:
     def _rows_apart(
         self,
         topic_id: str | None,
-        begin: Offsets,
-        end: Offsets,
+        fetch: Callable[[], pa.Table],
         wanted: pa.Schema | None,
         stored: pa.Schema | None,
         *,
         fits: bool,
     ) -> Apart:
-        messages = self._messages(begin, end)
+        messages = fetch()
         columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
         values = messages["value"].combine_chunks()
         only, known = _without(wanted, columns), _without(stored, columns)
@@ -123,6 +134,13 @@ class KafkaSource:
         """The messages with a value: a null value is the tombstone of a compacted topic, and no row."""
         messages = read_messages(self.client, self.topic, begin, end)
         return messages.filter(pc.is_valid(messages["value"]))
+
+    def _with_former(self, messages: pa.Table, former: Offsets) -> pa.Table:
+        """Messages, and before them single ones of earlier batches, whose offsets are given by partition."""
+        if not former or not messages.num_rows:
+            return messages
+        stops = {partition: offset + 1 for partition, offset in former.items()}
+        return pa.concat_tables([self._messages(former, stops), messages])
 
     def _origins(self, topic_id: str | None, messages: pa.Table, numbers: Sequence[int]) -> list[Origin]:
         """Where messages are. Another topic of the same name has other ones at the same offsets."""
@@ -147,10 +165,11 @@ def _is_another(topic_id: str | None, after: Checkpoint) -> bool:
     return state.get("checkpoint") == after.text and state.get("topic_id") not in (None, topic_id)
 
 
-def _state(topic_id: str | None, text: str) -> str | None:
-    if topic_id is None:
+def _state(topic_id: str | None, text: str, again: Offsets) -> str | None:
+    if topic_id is None and not again:
         return None
-    return json.dumps({"checkpoint": text, "topic_id": topic_id}, separators=(",", ":"))
+    state = with_deletes({"checkpoint": text, "topic_id": topic_id}, again)
+    return json.dumps(state, separators=(",", ":"))
 
 
 def _columns_of_offsets(messages: pa.Table) -> dict[str, pa.ChunkedArray]:
@@ -180,7 +199,14 @@ def _rows_of_avro(
     return rows_of_avro(values, registry.schema, wanted, stored)
 
 
-def kafka_source(kind: str, options: KafkaOptions, registry: str | None, client: Mapping[str, str]) -> KafkaSource:
+def kafka_source(
+    kind: str,
+    options: KafkaOptions,
+    registry: str | None,
+    client: Mapping[str, str],
+    *,
+    has_moved_keys: bool = False,
+) -> KafkaSource:
     """The source of a topic, JsonKafkaSource or AvroKafkaSource; `registry`: the URL of the schema registry.
 
     Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none.
@@ -198,4 +224,4 @@ def kafka_source(kind: str, options: KafkaOptions, registry: str | None, client:
         if registry is None:
             raise ConfigError(f"{AVRO} needs hoodie.streamer.schemaprovider.registry.url")
         decode = functools.partial(_rows_of_avro, SchemaRegistry.of(registry))
-    return KafkaSource(kind, options.topic, options, given, StartAt(named), decode)
+    return KafkaSource(kind, options.topic, options, given, StartAt(named), decode, has_moved_keys)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyhudi.cdc.event_columns import POSTGRESQL
+from pyhudi.config.enums import IncrementalFormat
+from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_streamer import (
     ChangeDataOptions,
     FolderOptions,
@@ -11,16 +14,19 @@ from pyhudi.config.options_streamer import (
     KafkaOptions,
     SchemaProviderOptions,
 )
+from pyhudi.config.options_streamer_databases import JdbcOptions, QueryOptions
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.options import select_storage_options
 from pyhudi.streamer.change_data import SOURCES as CHANGES
+from pyhudi.streamer.named_files import text_of_file
+from pyhudi.streamer.settings import OPERATION, Settings
+from pyhudi.streamer.sources.database import database_source
 from pyhudi.streamer.sources.files import FileSource
 from pyhudi.streamer.sources.hudi_table import HudiTableSource
 from pyhudi.streamer.sources.protocol import Source
-
-if TYPE_CHECKING:
-    from pyhudi.streamer.settings import Settings
+from pyhudi.streamer.sources.query import QuerySource
 
 _FILES: Final = {
     "ParquetDFSSource": "parquet",
@@ -30,10 +36,13 @@ _FILES: Final = {
     "JsonDFSSource": "json",
     "CsvDFSSource": "csv",
 }
+_DATABASE: Final = "JdbcSource"
+_QUERY, _QUERY_FILE = "SqlSource", "SqlFileBasedSource"
+_DUPLICATES: Final = "hoodie.datasource.insert.dup.policy"
 _TOPICS: Final = ("JsonKafkaSource", "AvroKafkaSource")
 _REGISTRY: Final = "schema.registry.url"
 _HUDI: Final = "HoodieIncrSource"
-KNOWN: Final = (*_FILES, _HUDI, *_TOPICS, *CHANGES)
+KNOWN: Final = (*_FILES, _HUDI, *_TOPICS, *CHANGES, _DATABASE, _QUERY, _QUERY_FILE)
 
 
 def open_source(settings: Settings) -> Source:
@@ -50,10 +59,27 @@ def open_source(settings: Settings) -> Source:
         given = settings.group(HudiSourceOptions)
         if given.path is None:
             raise ConfigError(f"{name} needs hoodie.streamer.source.hoodieincr.path, the folder of the table")
-        return HudiTableSource(given.path, given, select_storage_options(settings.options))
+        has_deletes = settings.group(ReadOptions).incremental_format is IncrementalFormat.CHANGE_DATA
+        return HudiTableSource(given.path, given, has_deletes, select_storage_options(settings.options))
+    if name == _DATABASE:
+        writes_once = settings.options[OPERATION] == WriteOperation.UPSERT.value or _DUPLICATES in settings.options
+        return database_source(settings.group(JdbcOptions), writes_once=writes_once, stores=settings.options)
+    if name in (_QUERY, _QUERY_FILE):
+        return _query_source(name, settings)
     if name in _TOPICS or name in CHANGES:
         return _kafka_source(name, settings)
     raise UnsupportedFeatureError("this source is not built", source_class=settings.source_class, known=KNOWN)
+
+
+def _query_source(name: str, settings: Settings) -> Source:
+    given = settings.group(QueryOptions)
+    if name == _QUERY:
+        if given.query is None:
+            raise ConfigError(f"{name} needs hoodie.streamer.source.sql.sql.query")
+        return QuerySource(given.query, emits_checkpoint=False)
+    if given.file is None:
+        raise ConfigError(f"{name} needs hoodie.streamer.source.sql.file")
+    return QuerySource(text_of_file(given.file, settings.options), given.emits_checkpoint)
 
 
 def _kafka_source(name: str, settings: Settings) -> Source:
@@ -64,7 +90,8 @@ def _kafka_source(name: str, settings: Settings) -> Source:
             "this source needs Kafka's client: pip install 'pyhudi[kafka]'", source_class=settings.source_class
         ) from error
     registry = settings.group(SchemaProviderOptions).registry or settings.client.get(_REGISTRY)
+    has_moved_keys = CHANGES.get(name) == POSTGRESQL
     if name in CHANGES:
         is_text = (settings.group(ChangeDataOptions).deserializer or "").endswith("StringDeserializer")
         name = "JsonKafkaSource" if is_text or registry is None else AVRO
-    return kafka_source(name, settings.group(KafkaOptions), registry, settings.client)
+    return kafka_source(name, settings.group(KafkaOptions), registry, settings.client, has_moved_keys=has_moved_keys)

@@ -27,7 +27,8 @@ class Pull:
     """What a source has to give after a checkpoint.
 
     Attributes:
-        reached: the checkpoint of the batch.
+        reached: the checkpoint of the batch; without a text where the source has no places, and everything is new each
+            time.
         read: makes the rows; it is given the columns that they must have, None if nothing says that, and those of the
             table, whose types the values get where nothing else says them. It may be called again.
         items: how many files or messages; 0 where only the checkpoint moves.

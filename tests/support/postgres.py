@@ -1,0 +1,82 @@
+"""A real PostgreSQL for tests, where the machine has one: a server on loopback, with a folder of its own.
+
+from tests.support.postgres import postgres  # noqa: F401   (in a conftest.py)
+
+def test_something(postgres): url = postgres.url
+"""
+
+from __future__ import annotations
+
+import getpass
+import importlib.util
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_USER = "postgres"
+_INSTALLED = "/usr/lib/postgresql"
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A running server. `url`: as JDBC has it."""
+
+    url: str
+
+    def run(self, *statements: str) -> None:
+        """Run statements in one transaction."""
+        import adbc_driver_postgresql.dbapi as driver
+
+        address = self.url.removeprefix("jdbc:").replace("://", f"://{_USER}@")
+        with driver.connect(address) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            connection.commit()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A server; the test is skipped where there is none, or no driver for it."""
+    programs = _programs()
+    if programs is None or importlib.util.find_spec("adbc_driver_postgresql") is None:
+        pytest.skip("needs PostgreSQL and its ADBC driver")
+    folder = Path(tempfile.mkdtemp(prefix="pyhudi-postgres-"))
+    other: dict[str, Any] = {}
+    if getpass.getuser() == "root":  # as which PostgreSQL does not run
+        shutil.chown(folder, _USER, _USER)
+        other = {"user": _USER, "group": _USER, "extra_groups": []}
+
+    def run(program: str, *arguments: str) -> None:
+        silent = subprocess.DEVNULL
+        subprocess.run(
+            [str(programs / program), *arguments], check=True, cwd=folder, stdout=silent, stderr=silent, **other
+        )
+
+    data = str(folder / "data")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    run("initdb", "-D", data, "-A", "trust", "-U", _USER, "--no-sync")
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -k {folder}"
+    run("pg_ctl", "-D", data, "-o", options, "-l", str(folder / "log"), "-w", "start")
+    try:
+        yield Postgres(f"jdbc:postgresql://127.0.0.1:{port}/postgres")
+    finally:
+        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path | None:
+    """The folder with the programs of the newest PostgreSQL of this machine."""
+    named = shutil.which("initdb")
+    if named is not None:
+        return Path(named).resolve().parent
+    found = sorted(Path(_INSTALLED).glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found else None
