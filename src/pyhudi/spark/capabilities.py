@@ -7,9 +7,10 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import pyspark
-from pyspark.sql import DataFrame
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
-from pyspark.sql.types import StringType, StructType, _parse_datatype_string
+from pyspark.sql.types import DataType, StringType, StructType, _parse_datatype_string
 
 from pyhudi.errors import UnsupportedFeatureError
 
@@ -23,6 +24,9 @@ HAS_ARROW_FUNCTIONS: Final = hasattr(sql, "arrow_udf")
 """From 4.1 on: functions over columns of Arrow."""
 HAS_SHUFFLE_BY_NUMBER: Final = hasattr(DataFrame, "repartitionById")
 """From 4.1 on: `DataFrame.repartitionById`."""
+IS_ANSI: Final = IS_4
+"""Whether a session that does not set `spark.sql.ansi.enabled` has errors in place of nulls."""
+_EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions"
 DATASET: Final = "org.apache.spark.sql.classic.Dataset" if IS_4 else "org.apache.spark.sql.Dataset"
 """The class of DataFrames in the driver's JVM."""
 
@@ -35,6 +39,17 @@ def without_python_sources(what: str, instead: str) -> UnsupportedFeatureError:
 def has_other_collation(kind: StringType) -> bool:
     """Whether texts of a type compare by other rules than their bytes. Before 4.0 there is no such type."""
     return hasattr(kind, "isUTF8BinaryCollation") and not kind.isUTF8BinaryCollation()
+
+
+def try_cast(value: Column, kind: DataType) -> Column:
+    """The value in another type, or null where it does not fit. Before 4.0 only SQL and the JVM have such a cast."""
+    if IS_4:
+        return value.try_cast(kind)
+    jvm = SparkContext._active_spark_context._jvm
+    mode = getattr(getattr(jvm, f"{_EXPRESSIONS}.EvalMode$"), "MODULE$").TRY()
+    java_kind = getattr(jvm, "org.apache.spark.sql.types.DataType").fromJson(kind.json())
+    cast = getattr(jvm, f"{_EXPRESSIONS}.Cast")(value._jc.expr(), java_kind, jvm.scala.Option.empty(), mode)
+    return Column(getattr(jvm, "org.apache.spark.sql.Column")(cast))
 
 
 def columns_of_text(text: str) -> StructType:

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from pyhudi.spark.capabilities import IS_ANSI, try_cast
 from pyhudi.spark.settings import setting
 
 POLICY: Final = "spark.sql.storeAssignmentPolicy"
@@ -29,7 +30,8 @@ def fitting(rows: DataFrame) -> Fit:
     """
     spark = rows.sparkSession
     is_legacy = (setting(spark, POLICY) or "ANSI").upper() == "LEGACY"
-    if is_legacy or (setting(spark, _ANSI) or "true").lower() == "true":
+    is_ansi = (setting(spark, _ANSI) or str(IS_ANSI)).lower() == "true"
+    if is_legacy or is_ansi:
         return _cast
 
     def checked(value: Column, kind: DataType, name: str) -> Column:
@@ -48,7 +50,7 @@ def _cast(value: Column, kind: DataType, name: str) -> Column:
 
 def _checked(value: Column, kind: DataType, name: str) -> Column:
     # No cast but this one is the same whatever the session says, also when Spark Connect analyses the plan again.
-    fitted = value.try_cast(kind)
+    fitted = try_cast(value, kind)
     text = sql.concat(sql.lit(f"a value does not fit the column {name}, {kind.simpleString()}: "), value.cast("string"))
     return sql.when(value.isNotNull() & fitted.isNull(), sql.raise_error(text)).otherwise(fitted)
 
