@@ -79,7 +79,7 @@ def settings_of(config: StreamerConfig) -> Settings:
     Raises `ConfigError` and `UnsupportedFeatureError`; nothing is written. Cost: a read of the files that are named.
     """
     given: dict[str, Any] = {**_properties(config.props, config.hoodie_conf), **(config.hoodie_conf or {})}
-    named = {name: value for name, value in given.items() if _is_ours(name)}
+    named = {name: value for name, value in given.items() if _is_ours(name) and not name.endswith(_NOT_NEEDED)}
     client = {name: text_of(value) for name, value in given.items() if not _is_ours(name) and value is not None}
     options = known_options(named, call="streamer.run")
     _check(config, options)
@@ -146,7 +146,7 @@ def _check(config: StreamerConfig, options: Mapping[str, str]) -> None:
     for name in options:
         if name == _ERROR_CLASS:
             raise UnsupportedFeatureError(f"the error table is an ordinary table: leave {name} out", option=name)
-        if name.startswith(_OWN) and name not in OPTIONS and not name.endswith(_NOT_NEEDED):
+        if name.startswith(_OWN) and name not in OPTIONS:
             raise UnsupportedFeatureError(
                 f"{name} is not built: docs/ingestion.md lists what the streamer can do", option=name
             )
