@@ -86,7 +86,11 @@ def rebuild_metadata(chosen: argparse.Namespace, output: Output) -> None:
     table = opened(chosen)
     if chosen.dry_run:
         found = table.inspect.metadata_check()
-        output.rows(found, sizes=("stored_bytes", "listed_bytes"), none="the metadata table agrees with the store")
+        output.rows(
+            found,
+            sizes=("stored_bytes", "listed_bytes"),
+            none="the metadata table agrees with the store, or there is none",
+        )
     else:
         output.record({"built": list(table.recovery.rebuild_metadata_table())})
 
