@@ -15,8 +15,9 @@ from tests.fuzz.target import PATH, Target, require, text_of
 
 from pyhudi.errors import CorruptDataError, HudiError, UnsafePathError
 from pyhudi.format.avro.container import MAGIC, decode_container
+from pyhudi.format.bootstrap_notes import SourceIdentity, decode_note, encode_note
 from pyhudi.format.metadata.clean import decode_clean_metadata, decode_clean_plan
-from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata, encode_commit_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, decode_commit_metadata, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionPlan, decode_compaction_plan, encode_compaction_plan
 from pyhudi.format.metadata.replace import decode_requested_replace_metadata, encode_requested_replace_metadata
 from pyhudi.format.metadata.restore import (
@@ -110,6 +111,22 @@ def _known(metadata: CommitMetadata) -> CommitMetadata:
         path: tuple(replace(stat, unknown={}) for stat in found) for path, found in metadata.stats_by_partition.items()
     }
     return replace(metadata, stats_by_partition=stats, unknown={})
+
+
+def _bootstrap_notes() -> tuple[bytes, ...]:
+    sources = (SourceIdentity("city=a/f.parquet", 12, 1_790_000_000_000, "id-0"), SourceIdentity("b", 0, 0))
+    stat = WriteStat(file_id="id-0", path="city=a/id-0_0-0-0_00000000000001.parquet", partition_path="city=a")
+    return (encode_note(3, sources, (stat,)), encode_note(0, (), ()))
+
+
+def _check_bootstrap_note(data: bytes) -> None:
+    note = decode_note(data, path=PATH)
+    again = decode_note(encode_note(note.task, note.sources, note.stats), path=PATH)
+    require((again.task, again.sources) == (note.task, note.sources), "another value after encoding and decoding")
+    require(
+        [stat.path for stat in again.stats] == [stat.path for stat in note.stats],
+        "other files after encoding and decoding",
+    )
 
 
 def _check_commit(data: bytes) -> None:
@@ -356,6 +373,12 @@ TARGETS = (
         seeds=_commits,
         mutate=mutations.several(damaged_container, mutations.json_text, mutations.binary),
         check=_check_commit,
+    ),
+    Target(
+        name="bootstrap-note",
+        seeds=_bootstrap_notes,
+        mutate=mutations.several(mutations.json_text, mutations.binary),
+        check=_check_bootstrap_note,
     ),
     Target(
         name="written-files",

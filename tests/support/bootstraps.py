@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
@@ -16,13 +18,19 @@ from pyhudi.write.bootstrap.run import run_bootstrap
 
 
 def bootstrap(
-    source: Path, storage: Storage, *, later: bool = False, mode: ModeOf = BootstrapMode.METADATA_ONLY
+    source: Path,
+    storage: Storage,
+    *,
+    later: bool = False,
+    mode: ModeOf = BootstrapMode.METADATA_ONLY,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     options = {
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.write.markers.type": "DIRECT",
         "hoodie.write.lock.wait_time_ms": "20",
+        **options,
     }
     engine = LocalEngine(1)
     config = WriteConfig.from_options(options)

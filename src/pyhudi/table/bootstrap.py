@@ -53,7 +53,7 @@ def check_bootstrapped(table: TableState) -> None:
     if is_being_bootstrapped(table):
         raise WriteConflictError(
             "the bootstrap of this table has not ended, and records of its source may be missing; wait for it; if its "
-            "process has died, run the bootstrap again, which begins anew",
+            "process has died, run the bootstrap again, which goes on",
             path=table.storage.uri,
             source=table.config.values["hoodie.bootstrap.base.path"],
         )

@@ -7,7 +7,7 @@ columns of record keys and partition paths are read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, RecordKeyError
+from pyhudi.format.bootstrap_notes import SourceIdentity, encode_note
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.evolution import align, align_incoming
@@ -24,13 +25,16 @@ from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, parts_
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import StorageSpec
+from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.bulk_insert import SplitTask, write_split
 from pyhudi.tasks.data_file import DataFile, DataFileSpec, SequenceNumbers, WriteTarget, ensure_partition
 from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
 
 SKELETON_SCHEMA = pa.schema([])
 """The columns of a skeleton beside the meta columns."""
+NOTED_FILES = 64
+NOTED_BYTES = 64 * 1024 * 1024
+"""After so many skeletons, or so much of the source, a task notes what it has finished."""
 EXAMPLES_MAX = 5
 """How many keys an error names."""
 _TURNS = 2
@@ -48,11 +52,34 @@ class SampleTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Notes:
+    """Where a task notes what it has finished, for a run that goes on after this one has died.
+
+    `number`: that of the task; no other task whose files stay has it. It stands for the number that the engine gives,
+    so that no two rows get one sequence number. `sources`: the identities of the task's source files, in their order.
+    """
+
+    folder: str
+    number: int
+    sources: tuple[SourceIdentity, ...]
+
+    def context(self, context: TaskContext) -> TaskContext:
+        """The identity of the task."""
+        return replace(context, partition=self.number)
+
+    def put(self, storage: Storage, first: int, count: int, stats: Sequence[WriteStat]) -> None:
+        """Note these files of the table, which have all rows of `count` source files from `first` on. Cost: one put."""
+        data = encode_note(self.number, self.sources[first : first + count], stats)
+        storage.put(f"{self.folder}/{self.number}-{first}", data, durable=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CopySourceTask:
-    """Copy the rows of some files."""
+    """Copy the rows of some files. `notes`: where that is noted; None: nowhere."""
 
     split: SplitTask
     files: tuple[SourceFile, ...]
+    notes: Notes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +117,23 @@ class SkeletonTask:
     keys: KeyGenerator
     key_columns: pa.Schema
     skeletons: tuple[Skeleton, ...]
+    notes: Notes
 
 
 def write_skeletons(context: TaskContext, task: SkeletonTask) -> tuple[WriteStat, ...]:
     """Write the files and return their stats. Memory: one batch of key columns, and a row group of keys.
+
+    Cost, beside that of the files: one put for each `NOTED_FILES` of them, or `NOTED_BYTES` of the source.
 
     Raises:
         RecordKeyError: a key is null or empty.
         ConfigError: rows of a file belong to another partition than that of its folder.
     """
     storage = open_spec(task.target.storage)
+    context = task.notes.context(context)
     numbers = SequenceNumbers(task.target.instant_time, context)
-    stats = []
+    stats: list[WriteStat] = []
+    noted = size = 0
     for skeleton in task.skeletons:
         ensure_partition(storage, skeleton.partition_path, task.target.instant_time)
         spec = DataFileSpec(
@@ -117,6 +149,10 @@ def write_skeletons(context: TaskContext, task: SkeletonTask) -> tuple[WriteStat
                 if rows is not None:
                     file.flush()
             stats.append(file.close())
+        size += skeleton.source.size
+        if len(stats) - noted == NOTED_FILES or size >= NOTED_BYTES or len(stats) == len(task.skeletons):
+            task.notes.put(storage, noted, len(stats) - noted, stats[noted:])
+            noted, size = len(stats), 0
     return tuple(stats)
 
 
@@ -180,10 +216,14 @@ def copy_source(context: TaskContext, task: CopySourceTask) -> tuple[WriteStat, 
     Raises `RecordKeyError`, which names the file, for a key that is null or empty.
     """
     opened: list[SourceFile] = []
+    context = context if task.notes is None else task.notes.context(context)
     try:
-        return write_split(task.split, context, _rows(task, opened))
+        stats = write_split(task.split, context, _rows(task, opened))
     except RecordKeyError as error:
         raise RecordKeyError(error.message, **{**error.context, "path": opened[-1].uri}) from error
+    if task.notes is not None:
+        task.notes.put(open_spec(task.split.target.storage), 0, len(task.files), stats)
+    return stats
 
 
 def _rows(task: CopySourceTask, opened: list[SourceFile]) -> Iterator[pa.RecordBatch]:

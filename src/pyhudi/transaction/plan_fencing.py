@@ -5,6 +5,8 @@ go on later. So each execution stores its number under the table lock before it 
 stored number is still its own before it deletes files of dead executions, before it completes the compaction, and
 after that.
 
+A bootstrap, which another process may go on with, has such numbers, too.
+
 JVM Hudi ignores these numbers, and keeps no heartbeat while it executes a plan. But it marks the plan inflight when it
 begins, and creates a marker for each file: the times of these files show whether it is still at work.
 """
@@ -59,6 +61,11 @@ def is_newest_run(storage: Storage, instant_time: str, run: int) -> bool:
     with suppress(NotFoundError):
         return storage.read(_path(instant_time), length=len(own) + 1) == own
     return False
+
+
+def is_taken_over(storage: Storage, instant_time: str, run: int) -> bool:
+    """Whether another process is at this now: a newer run has begun, and has not ended. Cost: one or two reads."""
+    return not is_newest_run(storage, instant_time, run) and storage.info(_path(instant_time)) is not None
 
 
 def check_newest_run(storage: Storage, instant_time: str, run: int) -> None:

@@ -57,12 +57,12 @@ from pyhudi.transaction.conflicts.check import (
 )
 from pyhudi.transaction.conflicts.footprint import Heirs, Reads, UniqueKeys, footprint_of, same_columns
 from pyhudi.transaction.conflicts.table import Own
-from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
+from pyhudi.transaction.heartbeat import Heartbeat, Liveness, heartbeat_path, liveness_of
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.intents import Intent, put_intent, standing_intents, withdraw, withdraw_stale
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.markers.reading import load_markers
-from pyhudi.transaction.plan_fencing import check_newest_run, forget_runs
+from pyhudi.transaction.plan_fencing import begin_run, check_newest_run, forget_runs
 from pyhudi.transaction.publish import check_not_undone, put_completed, put_requested
 from pyhudi.transaction.schema_history import keep_schema_history
 from pyhudi.transaction.settings import TransactionSettings
@@ -75,7 +75,8 @@ class Transaction:
     """A write under way. `base` is the table as it was when the write began; it reads from there.
 
     `began`: when, by the monotonic clock. `resizes`: pending clusterings that are not in its way, as it also writes to
-    the file groups that they will make.
+    the file groups that they will make. `run`: the number of this run of a write that another process may go on with
+    (`transaction/plan_fencing.py`); None: nobody may. `goes_on`: it goes on with that of a dead process.
     """
 
     base: TableState
@@ -84,6 +85,8 @@ class Transaction:
     environment: Environment
     began: float
     resizes: frozenset[str] = frozenset()
+    run: int | None = None
+    goes_on: bool = False
 
     @property
     def instant_time(self) -> InstantTime:
@@ -114,14 +117,17 @@ def begin(
     settings: TransactionSettings,
     environment: Environment,
     at: InstantTime | None = None,
+    run: int | None = None,
     began: float | None = None,
     engine: Engine | None = None,
 ) -> Iterator[Transaction]:
     """Take an instant time, announce the write, and keep its heartbeat while the block runs.
 
     `requested` is the content of the requested instant (empty but for replace commits). `at`: the time that a bootstrap
-    has; None: the next one. `began`: when the write began, by the monotonic clock, if not with this call. `engine` runs
-    the tasks that build indexes of the metadata table, if the settings ask for them. Raises `WriteConflictError` while
+    has; None: the next one. `run`: a number of this run, for a write that goes on with what a dead process began at
+    that time; `WriteConflictError` is raised if that process may be alive. `began`: when the write began, by the
+    monotonic clock, if not with this call. `engine` runs the tasks that build indexes of the metadata table, if the
+    settings ask for them. Raises `WriteConflictError` while
     JVM Hudi restores the table or builds an index of it, or when the table's version, or the capture of its changes,
     was changed since it was loaded, and what `put_requested` raises. Cost: one listing, two puts, the lock; one more
     listing under a lock that can be lost.
@@ -150,17 +156,43 @@ def begin(
             action=action,
             state=InstantState.REQUESTED,
         )
+        begun = None if run is None else _begun_by_the_dead(table, instant, settings, environment)
         heartbeat = Heartbeat(storage, heartbeat_path(instant.requested_time), settings.heartbeat, environment)
         heartbeat.start()
         try:
-            put_requested(storage, version, instant, requested, lock)
+            if run is not None:
+                begin_run(storage, instant.requested_time, run)
+            if begun is None:
+                put_requested(storage, version, instant, requested, lock)
+            else:
+                lock.check_held()
         except BaseException:
             heartbeat.stop()
             raise
     try:
-        yield Transaction(table, instant, settings, environment, began)
+        yield Transaction(table, begun or instant, settings, environment, began, run=run, goes_on=begun is not None)
     finally:
         heartbeat.stop()
+
+
+def _begun_by_the_dead(
+    table: TableState, instant: Instant, settings: TransactionSettings, environment: Environment
+) -> Instant | None:
+    """The pending instant at the time of this one, whose process is dead; None where there is none.
+
+    Raises `WriteConflictError` where it may be alive. Cost: two requests where there is one.
+    """
+    own = instant.requested_time
+    for pending in table.timeline.pending_writes:
+        if pending.requested_time == own and pending.action is instant.action:
+            beat = heartbeat_path(own)
+            if liveness_of(table.storage, beat, settings.heartbeat, environment) is not Liveness.DEAD:
+                raise WriteConflictError(
+                    "another process is at this write; wait for it. If it is dead, its heartbeat expires soon",
+                    instant=own,
+                )
+            return pending
+    return None
 
 
 def _check_same_table(loaded: TableState, now: TableState) -> None:
@@ -223,7 +255,7 @@ def commit(
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     with _finalizing_observed(transaction, metadata):
-        _delete_lost_attempts(storage, own, metadata)
+        _delete_lost_attempts(transaction, metadata)
     mine = footprint_of(metadata, unique_keys, read)
     change = change_of_commit(own, metadata, learned)
     ahead = write_ahead(base, change, transaction.environment, engine)
@@ -238,6 +270,7 @@ def commit(
         now = base.reload()
         check_nothing_exclusive(now.timeline, mine.as_own, base=base.timeline)
         check_still_ours(now.timeline, base.timeline, storage, own)
+        _check_run(transaction)
         check_batch_is_new(now, metadata.extra, known=base.timeline.completed_times)
         with _conflicts_observed(transaction.environment):
             check_conflicts(
@@ -254,8 +287,8 @@ def commit(
         withdraw_stale(storage, rivals, _pending_times(now))
         metadata = _with_columns_of_now(transaction, metadata, now)
         metadata = _with_carried(transaction, metadata, now)
-        completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine))
-    _tidy_up_after_commit(transaction, metadata)
+        completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=transaction.run)
+    _tidy_up_after_commit(transaction, metadata, has_runs=transaction.run is not None)
     _observe_completed(transaction, metadata)
     return position_of(completed)
 
@@ -338,7 +371,7 @@ def commit_compaction(
         metadata = _with_schema_of_now(transaction, metadata, now)
         metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
-    _tidy_up_after_commit(transaction, metadata, is_planned=True)
+    _tidy_up_after_commit(transaction, metadata, has_runs=True)
     _observe_completed(transaction, metadata)
     return position_of(completed)
 
@@ -378,7 +411,7 @@ def commit_clustering(
         metadata = _with_schema_of_now(transaction, metadata, now)
         metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
-    _tidy_up_after_commit(transaction, metadata, is_planned=True)
+    _tidy_up_after_commit(transaction, metadata, has_runs=True)
     _observe_completed(transaction, metadata)
     return position_of(completed)
 
@@ -466,7 +499,7 @@ def _complete(
 ) -> Instant:
     """Put the completed instant, which makes everything visible, after all checks have passed.
 
-    `run`: of a compaction, the number of its execution.
+    `run`: the number of the execution, of a write that another process may go on with.
     """
     storage, environment = transaction.storage, transaction.environment
     now = with_kept_partitions(now, lock.check_held)
@@ -515,7 +548,7 @@ def _correct_metadata_table(transaction: Transaction) -> None:
             apply_change(now, change_of_commit(own, metadata), environment, lock.check_held)
 
 
-def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, is_planned: bool = False) -> None:
+def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, has_runs: bool = False) -> None:
     """Remove the markers, run files and heartbeat of a committed transaction.
 
     The heartbeat goes last: if this process dies first, it tells other writers that something is left to clean.
@@ -529,7 +562,7 @@ def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *,
             name = parse_data_file(path.rpartition("/")[2])
             if name is not None and name.instant_time == own:
                 storage.delete(path)
-        if is_planned:
+        if has_runs:
             forget_runs(storage, own)
         tidy_up(storage, own)
     except HudiError as error:
@@ -544,10 +577,19 @@ def tidy_up(storage: Storage, instant_time: str) -> None:
     storage.delete(heartbeat_path(instant_time))
 
 
-def _delete_lost_attempts(storage: Storage, instant_time: str, metadata: CommitMetadata) -> None:
+def _delete_lost_attempts(transaction: Transaction, metadata: CommitMetadata) -> None:
     """Delete files of task attempts whose result was not used: retried or speculative tasks of Spark."""
-    for data_path in sorted(load_markers(storage, instant_time) - metadata.paths()):
+    storage = transaction.storage
+    lost = load_markers(storage, transaction.instant_time) - metadata.paths()
+    _check_run(transaction)  # after the listing: so none of them is of a process that goes on with this write
+    for data_path in sorted(lost):
         storage.delete(data_path)
+
+
+def _check_run(transaction: Transaction) -> None:
+    """Raise `LockLostError` where another process goes on with this write. Cost: one read, if others may."""
+    if transaction.run is not None:
+        check_newest_run(transaction.storage, transaction.instant_time, transaction.run)
 
 
 @functools.cache

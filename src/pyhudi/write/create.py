@@ -32,7 +32,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.plain_partitions import warn_of_plain_partitions
 from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema
-from pyhudi.table.state import TableState, create_table, load_table
+from pyhudi.table.state import TableState, create_table, load_table, table_exists
 from pyhudi.table.timeline import load_rollback_plan
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.settings import equipped
@@ -117,9 +117,14 @@ def removed_on_failure(
 
 
 def remove_unused(storage: Storage, config: WriteConfig, environment: Environment) -> None:
-    """Remove the metadata of a table and of its partitions, unless a write was completed or is pending."""
+    """Remove the metadata of a table and of its partitions, unless a write was completed or is pending.
+
+    Another process may have removed it.
+    """
     environment = equipped(environment, config, config.table.name or "", storage.uri)
     with table_lock(storage, environment, wait_ms=config.concurrency.lock_wait_ms):
+        if not table_exists(storage):
+            return
         table = load_table(storage)
         if not table.timeline.completed_writes and not table.timeline.pending_writes:
             for path in _partitions_made(table):

@@ -22,7 +22,9 @@ from pyhudi.table.bootstrap import check_bootstrapped
 from pyhudi.table.state import table_exists
 from pyhudi.tasks import bootstrap as tasks_of_bootstrap
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.transaction import transaction as commits
 from pyhudi.write import run as write_loop
+from pyhudi.write.bootstrap import progress
 from pyhudi.write.bootstrap import run as protocol
 
 
@@ -40,6 +42,37 @@ def dies_anywhere(source: Path) -> None:
         else:
             bootstrap(source, inner, later=True)
             assert count_rows(inner) == 5
+
+
+def goes_on(source: Path) -> None:
+    """A run that stood still commits nothing once another one has gone on, and of two contents the newer one counts."""
+    inner = MemoryStorage()
+
+    def other(_: str, path: str) -> None:
+        if path == PARTITIONS_PATH:
+            with suppress(SimulatedCrash):
+                dies = FaultStorage(inner, before=at_effect(5, SimulatedCrash()))
+                bootstrap(source, dies, later=True)
+
+    with suppress(HudiError):
+        bootstrap(source, FaultStorage(inner, before=once(other)))
+        raise AssertionError("the run that stood still has made the table")
+    file = source / "city=a" / "part-0.parquet"
+    pq.write_table(pq.ParquetFile(file).read().slice(0, 1), file)
+    bootstrap(source, inner, later=True)
+    assert count_rows(inner) == 1
+
+
+def once(hook: Callable[[str, str], None]) -> Callable[[str, str], None]:
+    """The hook, until it has ended an effect."""
+    done: list[str] = []
+
+    def before(name: str, path: str) -> None:
+        if path == PARTITIONS_PATH and not done:
+            done.append(path)
+            hook(name, path)
+
+    return before
 
 
 def changes_meanwhile(source: Path) -> None:
@@ -112,10 +145,16 @@ def fails_between_its_commits(source: Path) -> None:
     assert not table_exists(inner)
 
 
+def always(*_: object) -> bool:
+    """In the place of a check."""
+    return True
+
+
 CHECKS = {
     "writer": writer_comes_first,
     "between": fails_between_its_commits,
     "crash": dies_anywhere,
+    "goes on": goes_on,
     "change": changes_meanwhile,
     "batch": loses_a_batch,
 }
@@ -123,6 +162,9 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], str]] = {
     "the index is put after the commit": (index_after_the_commit, "crash"),
     "there is no index": (lambda: patched((protocol, protocol._put_index, nothing)), "crash"),
     "what died is left": (lambda: patched((protocol, protocol._remove_dead_bootstrap, nothing)), "crash"),
+    "files that no note names stay": (lambda: patched((progress, progress._delete, nothing)), "crash"),
+    "a note counts for a changed source": (lambda: patched((progress, progress._counts, always)), "goes on"),
+    "a run that stood still commits": (lambda: patched((commits, commits._check_run, nothing)), "goes on"),
     "the source is not compared": (lambda: patched((protocol, protocol.check_unchanged, nothing)), "change"),
     "writers do not wait for the bootstrap": (lambda: patched((write_loop, check_bootstrapped, nothing)), "writer"),
     "the first of two commits stays": (lambda: patched((protocol, protocol._undo_copies, nothing)), "between"),

@@ -44,7 +44,7 @@ from pyhudi.transaction.heartbeat import (
 )
 from pyhudi.transaction.intents import intent_path
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
-from pyhudi.transaction.plan_fencing import forget_runs
+from pyhudi.transaction.plan_fencing import forget_runs, is_taken_over
 from pyhudi.transaction.publish import put_requested
 from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.transaction.transaction import Transaction, tidy_up
@@ -392,20 +392,23 @@ def resume_rollbacks(
 def undone_on_failure(transaction: Transaction) -> Iterator[None]:
     """If the block fails, roll the write back before the error is raised.
 
-    If the outcome of the commit is unknown, nothing is rolled back: the commit may be visible.
+    If the outcome of the commit is unknown, nothing is rolled back: the commit may be visible. Nor is a write that
+    another process goes on with.
     """
     try:
         yield
     except CommitOutcomeUnknownError:
         raise
     except (Exception, KeyboardInterrupt, SystemExit):
+        run, storage = transaction.run, transaction.storage
         try:
-            roll_back_own_write(
-                transaction.base,
-                transaction.instant_time,
-                transaction.environment,
-                lock_wait_ms=transaction.settings.lock_wait_ms,
-            )
+            if run is None or not is_taken_over(storage, transaction.instant_time, run):
+                roll_back_own_write(
+                    transaction.base,
+                    transaction.instant_time,
+                    transaction.environment,
+                    lock_wait_ms=transaction.settings.lock_wait_ms,
+                )
         except HudiError as second:
             _log.warning("a failed write could not be rolled back at once; the next write will do it: %s", second)
         raise

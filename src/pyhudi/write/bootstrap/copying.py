@@ -17,6 +17,7 @@ from pyhudi.tasks.bootstrap import CopySourceTask, RepeatedKeysTask, copy_source
 from pyhudi.tasks.bulk_insert import SplitTask
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.write.bootstrap.plan import BootstrapPlan
+from pyhudi.write.bootstrap.progress import Progress
 from pyhudi.write.job import WriteJob
 
 
@@ -28,25 +29,34 @@ class KeyCheck(enum.Enum):
     REFUSE = "it is an error, and nothing is visible"
 
 
-def copied_files(job: WriteJob, plan: BootstrapPlan, instant_time: str, markers: TaskMarkers) -> list[WriteStat]:
-    """Copy the rows of the partitions with mode full_record. Cost: as a bulk insert of them."""
+def copied_files(
+    job: WriteJob, plan: BootstrapPlan, instant_time: str, markers: TaskMarkers, progress: Progress | None = None
+) -> list[WriteStat]:
+    """Copy the rows of the partitions with mode full_record. Cost: as a bulk insert of them.
+
+    `progress`: what is finished of them already, and where tasks note more; None: they do not.
+    """
+    finished = {} if progress is None else progress.file_ids
     split = SplitTask(
         target=job.target(instant_time, markers),
         keys=job.keys,
         seed=job.environment.ids.uuid(),
         spill_folder=job.config.memory.spill_folder,
     )
+    partitions = (plan.source.files[path] for path in plan.partitions_of(BootstrapMode.FULL_RECORD))
+    left = [[info for info in partition if info.path not in finished] for partition in partitions]
+    shares = _shares(list(filter(None, left)), job.config.files.max_file_size, job.config.bootstrap.parallelism)
     tasks = [
-        CopySourceTask(split, tuple(plan.source.source_file(info) for info in share))
-        for share in _shares(
-            [plan.source.files[path] for path in plan.partitions_of(BootstrapMode.FULL_RECORD)],
-            job.config.files.max_file_size,
-            job.config.bootstrap.parallelism,
+        CopySourceTask(
+            split,
+            tuple(plan.source.source_file(info) for info in share),
+            None if progress is None else progress.notes(number, share),
         )
+        for number, share in enumerate(shares)
     ]
     size = sum(file.size for task in tasks for file in task.files)
     results = job.engine.map(copy_source, tasks, size_bytes=size, description="copy the source")
-    return [stat for result in results for stat in result]
+    return [*(() if progress is None else progress.stats), *(stat for result in results for stat in result)]
 
 
 def check_unique(job: WriteJob, stats: Sequence[WriteStat], check: KeyCheck) -> None:

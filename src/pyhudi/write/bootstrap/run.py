@@ -17,6 +17,7 @@ from pyhudi.errors import (
     CommitOutcomeUnknownError,
     CorruptDataError,
     InternalError,
+    LockLostError,
     TableExistsError,
     WriteConflictError,
 )
@@ -31,20 +32,21 @@ from pyhudi.format.bootstrap_index import (
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
-from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, InstantTime
+from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, InstantState, InstantTime
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes, undone_on_failure
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.bootstrap import is_being_bootstrapped
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
 from pyhudi.tasks.bootstrap import SKELETON_SCHEMA, Skeleton, SkeletonTask, write_skeletons
 from pyhudi.tasks.markers import task_markers
-from pyhudi.transaction.heartbeat import Liveness, heartbeat_path, liveness_of
+from pyhudi.transaction.heartbeat import Heartbeat, Liveness, heartbeat_path, liveness_of
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.presence import only_writer_if_needed
 from pyhudi.transaction.settings import TransactionSettings, equipped, transaction_settings
 from pyhudi.transaction.transaction import Transaction, begin, mark_inflight
 from pyhudi.write.bootstrap.copying import KeyCheck, check_unique, copied_files
 from pyhudi.write.bootstrap.plan import BootstrapPlan
+from pyhudi.write.bootstrap.progress import Progress, can_go_on, progress_of
 from pyhudi.write.bootstrap.source import check_unchanged
 from pyhudi.write.create import remove_unused, removed_on_failure, table_properties
 from pyhudi.write.finish import committed
@@ -65,7 +67,8 @@ def run_bootstrap(
 ) -> TableState:
     """Make the table that was planned. If this fails, there is no table; the source is never written to.
 
-    What an earlier call left that died is removed first. `check_keys`: what keys do that occur twice in a partition.
+    A call of the same bootstrap that died, or was interrupted, is gone on with; what any other has left is removed
+    first. `check_keys`: what keys do that occur twice in a partition.
 
     Raises:
         TableExistsError: the folder has a table with rows, or other files.
@@ -76,9 +79,11 @@ def run_bootstrap(
     config = plan.config
     assert config.table.name is not None
     environment = equipped(environment, config, config.table.name, storage.uri)
-    _remove_dead_bootstrap(storage, config, environment)
-    _check_empty(storage)
-    table = create_table(storage, {**table_properties(config), **_properties(plan, config)})
+    table = _dead_bootstrap(storage)
+    if table is None or not can_go_on(table, plan, options):
+        _remove_dead_bootstrap(storage, config, environment)
+        _check_empty(storage)
+        table = create_table(storage, {**table_properties(config), **_properties(plan, config)})
     settings = transaction_settings(config)
     with (
         removed_on_failure(storage, config, environment, created=True),
@@ -88,7 +93,7 @@ def run_bootstrap(
             load_table(storage), config, plan.columns.schema, engine=engine, environment=environment, options=options
         )
         with _changes_named(plan):
-            _run(job, plan, check_keys=check_keys)
+            _run(job, plan, options, check_keys=check_keys)
     sync_after_write(storage, config.catalog)
     return load_table(storage)
 
@@ -105,23 +110,35 @@ def _changes_named(plan: BootstrapPlan) -> Iterator[None]:
 
 @contextmanager
 def _transaction(job: WriteJob, at: InstantTime, operation: WriteOperation) -> Iterator[Transaction]:
-    """The transaction with the instant of a bootstrap; if the block fails, its files are removed again."""
-    with (
-        begin(
-            job.table,
-            job.action,
-            requested=b"",
-            settings=job.transaction_settings,
-            environment=job.environment,
-            at=at,
-        ) as transaction,
-        undone_on_failure(transaction),
-    ):
-        mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
-        yield transaction
+    """The transaction with the instant of a bootstrap; if the block fails, its files are removed again.
+
+    If it is interrupted, they stay, and the next call goes on.
+    """
+    environment = job.environment
+    with begin(
+        job.table,
+        job.action,
+        requested=b"",
+        settings=job.transaction_settings,
+        environment=environment,
+        at=at,
+        run=uuid.UUID(environment.ids.uuid()).int,
+    ) as transaction:
+        interruption = None
+        with undone_on_failure(transaction):
+            try:
+                if transaction.instant.state is InstantState.REQUESTED:
+                    mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
+                yield transaction
+            except (KeyboardInterrupt, SystemExit) as error:
+                interruption = error
+        if interruption is not None:
+            beat = Heartbeat(transaction.storage, heartbeat_path(at), transaction.settings.heartbeat, environment)
+            beat.stop_for_good()
+            raise interruption
 
 
-def _run(job: WriteJob, plan: BootstrapPlan, *, check_keys: KeyCheck) -> None:
+def _run(job: WriteJob, plan: BootstrapPlan, options: Mapping[str, str], *, check_keys: KeyCheck) -> None:
     """Write the files of both modes, then commit them, one right after the other.
 
     Both are pending before one of them is complete: as long as one is, no other writer begins (`check_bootstrapped`).
@@ -135,19 +152,35 @@ def _run(job: WriteJob, plan: BootstrapPlan, *, check_keys: KeyCheck) -> None:
         ]
         stats = []
         for transaction, _, files_of in begun:
+            progress = progress_of(transaction, plan, options)
             with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
-                stats.append(files_of(job, plan, transaction, markers))
+                stats.append(files_of(job, plan, transaction, markers, progress))
         check_unique(job, [stat for of_mode in stats for stat in of_mode], check_keys)
         check_unchanged(plan.source)
+        former: Transaction | None = None
         try:
             for (transaction, operation, _), of_mode in zip(begun, stats, strict=True):
-                committed(job, transaction, operation, of_mode, None)
+                committed(job, _after(transaction, former), operation, of_mode, None)
+                former = transaction
         except CommitOutcomeUnknownError:
             raise
         except (Exception, KeyboardInterrupt, SystemExit):
             if len(begun) > 1:
                 _undo_copies(job.table, job.transaction_settings, job.environment)
             raise
+
+
+def _after(transaction: Transaction, former: Transaction | None) -> Transaction:
+    """The transaction, which is not completed unless the former commit still stands."""
+    if former is None:
+        return transaction
+    base = transaction.base.reload()
+    if former.instant_time not in base.timeline.completed_times:
+        raise LockLostError(
+            "another process took this bootstrap for dead and rolled its first commit back; run it again",
+            instant=former.instant_time,
+        )
+    return replace(transaction, base=base)
 
 
 def _properties(plan: BootstrapPlan, config: WriteConfig) -> dict[str, str]:
@@ -160,14 +193,20 @@ def _properties(plan: BootstrapPlan, config: WriteConfig) -> dict[str, str]:
     return {"hoodie.bootstrap.base.path": plan.source.storage.uri, **kind}
 
 
-def _remove_dead_bootstrap(storage: Storage, config: WriteConfig, environment: Environment) -> None:
-    """Remove a table whose bootstrap died. Raises `TableExistsError` for any other table."""
-    if not table_exists(storage):
-        return
-    table = load_table(storage)
-    settings = transaction_settings(config)
-    if not is_being_bootstrapped(table):
+def _dead_bootstrap(storage: Storage) -> TableState | None:
+    """The table of a bootstrap that has not ended; None where there is none. `TableExistsError` for any other table."""
+    table = load_table(storage) if table_exists(storage) else None
+    if table is not None and not is_being_bootstrapped(table):
         raise TableExistsError("there is a table in this folder already: bootstrap makes a new one", path=storage.uri)
+    return table
+
+
+def _remove_dead_bootstrap(storage: Storage, config: WriteConfig, environment: Environment) -> None:
+    """Remove a table whose bootstrap died."""
+    table = _dead_bootstrap(storage)
+    if table is None:
+        return
+    settings = transaction_settings(config)
     beat = heartbeat_path(SKELETON_INSTANT)
     if liveness_of(storage, beat, settings.heartbeat, environment) is Liveness.DEAD:
         _undo_copies(table, settings, environment)
@@ -196,15 +235,17 @@ def _check_empty(storage: Storage) -> None:
             )
 
 
-def _skeletons(job: WriteJob, plan: BootstrapPlan, transaction: Transaction, markers: TaskMarkers) -> list[WriteStat]:
+def _skeletons(
+    job: WriteJob, plan: BootstrapPlan, transaction: Transaction, markers: TaskMarkers, progress: Progress
+) -> list[WriteStat]:
     """The files beside those that stay where they are, and the index that says which one is beside which."""
     seed = uuid.UUID(job.environment.ids.uuid())
     files = [
         (path, info) for path in plan.partitions_of(BootstrapMode.METADATA_ONLY) for info in plan.source.files[path]
     ]
+    file_ids = {info.path: str(uuid.uuid5(seed, info.path)) for _, info in files} | {**progress.file_ids}
     skeletons = [
-        Skeleton(str(uuid.uuid5(seed, info.path)), plan.partition_path(path), plan.source.source_file(info))
-        for path, info in files
+        Skeleton(file_ids[info.path], plan.partition_path(path), plan.source.source_file(info)) for path, info in files
     ]
     target = job.target(transaction.instant_time, markers)
     target = replace(
@@ -214,7 +255,7 @@ def _skeletons(job: WriteJob, plan: BootstrapPlan, transaction: Transaction, mar
         stays_by=None,
     )
     shares = spread(
-        {number: info.size for number, (_, info) in enumerate(files)},
+        {number: info.size for number, (_, info) in enumerate(files) if info.path not in progress.file_ids},
         job.config.bootstrap.parallelism or job.engine.parallelism * TASKS_PER_CORE,
     )
     tasks = [
@@ -223,12 +264,13 @@ def _skeletons(job: WriteJob, plan: BootstrapPlan, transaction: Transaction, mar
             keys=job.keys,
             key_columns=job.key_columns,
             skeletons=tuple(skeletons[number] for number in share),
+            notes=progress.notes(task, [files[number][1] for number in share], file_ids),
         )
-        for share in shares
+        for task, share in enumerate(shares)
     ]
     size = sum(info.size for _, info in files)
     results = job.engine.map(write_skeletons, tasks, size_bytes=size, description="write skeleton files")
-    stats = [stat for result in results for stat in result]
+    stats = [*progress.stats, *(stat for result in results for stat in result)]
     _check_rows(plan, skeletons, stats)
     _put_index(transaction, plan, skeletons, files)
     return stats
@@ -259,9 +301,11 @@ def _put_index(
             write(partitions, sink.write, source_folder=plan.source.storage.uri, created_ms=created_ms)
 
 
-def _copies(job: WriteJob, plan: BootstrapPlan, transaction: Transaction, markers: TaskMarkers) -> list[WriteStat]:
+def _copies(
+    job: WriteJob, plan: BootstrapPlan, transaction: Transaction, markers: TaskMarkers, progress: Progress
+) -> list[WriteStat]:
     """The files with the rows that are copied."""
-    return copied_files(job, plan, transaction.instant_time, markers)
+    return copied_files(job, plan, transaction.instant_time, markers, progress)
 
 
 _MODES: Final = (
