@@ -98,7 +98,7 @@ def test_entry_of_the_catalog_says_hudi_and_is_changed_and_dropped_by_spark(spar
         facts = {row.col_name: row.data_type for row in spark.sql("DESCRIBE EXTENDED older").collect()}
         assert (facts["Provider"], facts["Comment"], facts["Type"]) == ("hudi", "few", "MANAGED")
         spark.sql("ALTER TABLE older ADD COLUMNS (n INT COMMENT 'how many')")
-        assert spark.table("older").columns[-3:] == ["id", "n", "city"]
+        assert spark.table("older").columns[-3:] == ["id", "city", "n"]
     finally:
         spark.sql("DROP TABLE older")
     assert not spark.catalog.tableExists("older")
