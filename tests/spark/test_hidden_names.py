@@ -67,7 +67,7 @@ def names(spark: Any) -> Iterator[Callable[[], tuple[Rows, Rows]]]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_statement_on_the_name_of_a_view_changes_neither_the_table_it_hides_nor_the_one_it_reads(
+def test_statement_on_the_name_of_a_view_changes_neither_the_hidden_table_nor_its_own(
     spark: Any, names: Any, view: str
 ) -> None:
     VIEWS[view](spark)
