@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.support.tables import MOR, new_table, open_table, rows
+from tests.support.tables import MOR, new_table, open_table, rehandled, rows
 
 from pyhudi.config.enums import MergeMode
 from pyhudi.config.jvm_names import MERGE_STRATEGY_IDS
@@ -23,6 +23,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import PROPERTIES_PATH
 from pyhudi.testing.faults import FaultStorage
+from pyhudi.testing.simulation.start_tables import SimulatedEngine
 
 SOURCE = Path(__file__).parents[2] / "src" / "pyhudi"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -246,7 +247,8 @@ def test_rows_are_exchanged_as_arrow_and_not_as_pickles() -> None:
         if operation == "close_output" and ".exchange/" in path:
             exchanged.append(inner.read(path))
 
-    open_table(FaultStorage(inner, after=look)).upsert(rows((1, "oslo", 2, "b"), (2, "rome", 1, "c")))
+    writer = rehandled(open_table(FaultStorage(inner, after=look)), engine=SimulatedEngine(parallelism=1))
+    writer.upsert(rows((1, "oslo", 2, "b"), (2, "rome", 1, "c")))
 
     assert exchanged
     assert {data[:6] for data in exchanged} == {b"ARROW1"}
