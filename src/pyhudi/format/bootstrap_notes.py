@@ -1,7 +1,7 @@
-"""What a run of a bootstrap has finished, as a run after it reads it when this one has died.
+"""Notes of a bootstrap: what one run of it has finished, for the run that goes on when it has died.
 
-A note is the metadata of a commit in JSON, of the files of the table that were written, with the source files whose
-rows they have all of.
+A note is the metadata of a commit in JSON. It names the files of the table that were written, and the source files all
+of whose rows they have.
 """
 
 from __future__ import annotations

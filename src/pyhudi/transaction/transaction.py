@@ -76,7 +76,7 @@ class Transaction:
 
     `began`: when, by the monotonic clock. `resizes`: pending clusterings that are not in its way, as it also writes to
     the file groups that they will make. `run`: the number of this run of a write that another process may go on with
-    (`transaction/plan_fencing.py`); None: nobody may. `goes_on`: it goes on with that of a dead process.
+    (`transaction/plan_fencing.py`); None: none may. `goes_on`: it goes on with that of a dead process.
     """
 
     base: TableState

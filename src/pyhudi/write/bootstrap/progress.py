@@ -1,4 +1,4 @@
-"""How a bootstrap goes on after an earlier run of it has died: which of that run's files stay, and the end of the rest.
+"""Progress of a bootstrap that died: which of its files stay when another run goes on with it; the others are deleted.
 
 Tasks note what they have finished, beside the markers of the write, so that whoever ends the write removes the notes.
 A note counts for a bootstrap with the same table, columns and options, of a source file that is the same by size and
