@@ -203,9 +203,9 @@ def put_completed_twice(storage: Storage, version: Any, completed: Any, *rest: A
         put_completed_as_it_is(storage, version, replace(completed, completion_time=later), *rest)
 
 
-def delete_every_attempt(storage: Storage, instant_time: str, _metadata: Any) -> None:
-    for path in sorted(transaction.load_markers(storage, instant_time)):
-        storage.delete(path)
+def delete_every_attempt(write: transaction.Transaction, _metadata: Any) -> None:
+    for path in sorted(transaction.load_markers(write.storage, write.instant_time)):
+        write.storage.delete(path)
 
 
 # Heartbeats.
