@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.support.tables import MOR, new_table, open_table, rehandled, rows
+from tests.support.tables import MOR, new_table, open_table, rows, staging_on_the_store
 
 from pyhudi.config.enums import MergeMode
 from pyhudi.config.jvm_names import MERGE_STRATEGY_IDS
@@ -23,7 +23,6 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import PROPERTIES_PATH
 from pyhudi.testing.faults import FaultStorage
-from pyhudi.testing.simulation.start_tables import SimulatedEngine
 
 SOURCE = Path(__file__).parents[2] / "src" / "pyhudi"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -247,7 +246,7 @@ def test_rows_are_exchanged_as_arrow_and_not_as_pickles() -> None:
         if operation == "close_output" and ".exchange/" in path:
             exchanged.append(inner.read(path))
 
-    writer = rehandled(open_table(FaultStorage(inner, after=look)), engine=SimulatedEngine(parallelism=1))
+    writer = staging_on_the_store(open_table(FaultStorage(inner, after=look)))
     writer.upsert(rows((1, "oslo", 2, "b"), (2, "rome", 1, "c")))
 
     assert exchanged

@@ -28,6 +28,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import timeline_of
+from pyhudi.testing.simulation.start_tables import SimulatedEngine
 from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
@@ -169,6 +170,11 @@ def open_table(storage: Storage, *, env: Environment | None = None, **options: s
 def rehandled(table: pyhudi.HudiTable, **changes: Any) -> pyhudi.HudiTable:
     """The same table with another engine, environment or state."""
     return pyhudi.HudiTable(replace(table.handle, **changes))
+
+
+def staging_on_the_store(table: pyhudi.HudiTable) -> pyhudi.HudiTable:
+    """The table, whose writes stage their rows on its store, as on a cluster."""
+    return rehandled(table, engine=SimulatedEngine(parallelism=1))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from tests.support.tables import (
     open_table,
     rehandled,
     rows,
+    staging_on_the_store,
 )
 
 import pyhudi
@@ -509,7 +510,8 @@ def test_a_merge_gives_way_to_a_write_of_rows_that_it_read_and_is_run_again_if_a
     source = pa.table({"id": [3, 9]})
 
     def run(**options: str) -> None:
-        merge = open_table(storage, **COMMIT_TIME, **options).merge(source, on="id")
+        writer = staging_on_the_store(open_table(storage, **COMMIT_TIME, **options))
+        merge = writer.merge(source, on="id")
         merge = merge.when_matched_update(set={"ts": pc.field("target.ts") + 1})
         merge.when_not_matched_insert(values={"id": "id", "city": pc.scalar("bern"), "ts": 0}).execute()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.crashes import BEFORE, COW, MOR, copied, crash_images, effects_of, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import StepClock, contents, environment, new_table, open_table
+from tests.support.tables import StepClock, contents, environment, new_table, open_table, staging_on_the_store
 
 import pyhudi
 from pyhudi.errors import (
@@ -240,7 +240,7 @@ def test_write_that_loaded_the_table_before_is_refused_and_may_be_run_again(leg:
 
     early = FaultStorage(storage, before=meanwhile)
     with pytest.raises(WriteConflictError, match="version"):
-        opened(early).upsert(rows((3, "rome", 7, "later")))
+        staging_on_the_store(opened(early)).upsert(rows((3, "rome", 7, "later")))
     assert contents(storage) == BEFORE
     opened(storage).upsert(rows((3, "rome", 7, "later")))
     assert (3, "rome", 7, "later") in contents(storage)
@@ -263,7 +263,7 @@ def test_change_between_any_two_effects_of_a_write_leaves_both_or_one_of_them(le
     start, to = leg
     given = prepared(next(each for each in COW if each.version == start))
     write = (3, "rome", 7, "later")
-    effects = effects_of(given, lambda table: table.upsert(rows(write)))
+    effects = effects_of(given, lambda table: staging_on_the_store(table).upsert(rows(write)))
     outcomes = set()
     for number in range(1, len(effects) + 1):
         storage = copied(given)
@@ -277,7 +277,8 @@ def test_change_between_any_two_effects_of_a_write_leaves_both_or_one_of_them(le
                 told.append(type(error).__name__)
 
         try:
-            opened(FaultStorage(storage, before=before_effect(number, meet))).upsert(rows(write))
+            writer = opened(FaultStorage(storage, before=before_effect(number, meet)))
+            staging_on_the_store(writer).upsert(rows(write))
             told.append("written")
         except WriteConflictError:
             told.append("gave way")
