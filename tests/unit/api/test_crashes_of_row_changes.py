@@ -96,7 +96,8 @@ NEWEST = (COW[2], MOR[2])
 MATRIX = [
     *((name, kind, 5) for name in CHANGES for kind in NEWEST),
     *((name, kind, 8) for name in ("merge", "joined merge") for kind in (COW[0], COW[1], MOR[0], MOR[1])),
-    *((name, MOR[number], 8) for name in ("compact", "merge with compaction") for number in (0, 2)),
+    *(("compact", MOR[number], 8) for number in (0, 2)),
+    *(("merge with compaction", MOR[number], 4) for number in (0, 2)),
     *(("cluster", kind, 8) for kind in (COW[2], MOR[0])),
 ]
 
