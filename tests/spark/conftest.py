@@ -1,4 +1,4 @@
-"""Every test here runs on the one Spark session of the run."""
+"""The tests here that one process runs share one Spark session."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))  # in one process, for the one session
             if pyspark.__version__.startswith(("3.5.", "4.0.", "4.1.")):  # they leave sockets open
                 for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
                     item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
