@@ -16,6 +16,13 @@ from tests.support.minio import needs_server, server_program
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Keep the format of what tests read of a log: pytest adds its handlers to PySpark's loggers, which set theirs."""
+    logging_plugin: Any = session.config.pluginmanager.get_plugin("logging-plugin")
+    for handler in (logging_plugin.caplog_handler, logging_plugin.report_handler):
+        handler.setFormatter = lambda _: None
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the S3 server where a test will ask for it; where it cannot be built these tests are skipped, with why."""
     if session.config.option.collectonly or not any(map(needs_server, session.items)):

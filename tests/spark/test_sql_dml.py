@@ -167,9 +167,8 @@ def test_merge_whose_condition_names_the_target_logs_no_error(
     enabled: SparkSession, now: Now, caplog: pytest.LogCaptureFixture
 ) -> None:
     loggers = pytest.importorskip("pyspark.logger", reason="PySpark 3.5 logs no queries")
-    logger, form = loggers.PySparkLogger.getLogger("SQLQueryContextLogger"), caplog.handler.formatter
+    logger = loggers.PySparkLogger.getLogger("SQLQueryContextLogger")
     logger.addHandler(caplog.handler)
-    caplog.handler.setFormatter(form)  # Spark's logger gave it its own, and pytest has one handler for all tests
     try:
         enabled.sql(
             "merge into trips t using changes s on t.id = s.id and t.city = s.city "
