@@ -103,6 +103,21 @@ def test_limit_does_not_part_rows_of_one_value(database: Any):
     assert ids_in(storage) == [1, 2, 3, 4, 5]
 
 
+def test_column_whose_values_are_unequal_to_their_texts_is_refused(tmp_path: Path):
+    """SQLite compares the value of an expression with a text by their types: every number is less."""
+    database = Sqlite(f"jdbc:sqlite:{tmp_path}/db")
+    database.run("CREATE TABLE orders (id integer, changed integer)", "INSERT INTO orders VALUES (1, 5)")
+    query = {"hoodie.streamer.jdbc.table.name": "(SELECT id, changed + 0 AS changed FROM orders) o"}
+    storage = MemoryStorage()
+    with pytest.raises(UnsupportedFeatureError, match="not equal to its own text"):
+        ingest(ingestion(settings(database, {**INCREMENTAL, **query}), storage))
+    database.run("CREATE VIEW stamped AS SELECT id, CAST(changed AS integer) AS changed FROM orders")
+    assert run_until_idle(
+        ingestion(settings(database, {**INCREMENTAL, "hoodie.streamer.jdbc.table.name": "stamped"}), storage)
+    )
+    assert ids_in(storage) == [1]
+
+
 def test_first_batch_has_rows_without_a_value(database: Any):
     storage = MemoryStorage()
     database.run("INSERT INTO orders VALUES (1, 'a', NULL), (2, 'b', 2)")

@@ -92,6 +92,12 @@ class DatabaseSource:
             # The first batch also has the rows in which the column is null; they are not read again.
             where = f" WHERE {until} OR {self.column} IS NULL" if after.text is None else f"{known} AND {until}"
             last = _value(cursor, f"SELECT count(*) FROM {self.table} WHERE {self.column} = {_literal(end)}")
+            if not last and end != after.text:
+                raise UnsupportedFeatureError(
+                    f"the largest value of {self.column} is not equal to its own text, so that batches could not begin "
+                    "after it: read the table as a whole, or name a column that the database compares with texts",
+                    value=end,
+                )
             count = _value(cursor, f"SELECT count(*) FROM {self.table}{where}")
         state = json.dumps({"checkpoint": end, "rows": int(last)}, separators=(",", ":"))
         if end == after.text and state == after.state:
