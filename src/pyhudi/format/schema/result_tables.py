@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-_NUMBERS: Final = {pa.int64(): np.int64, pa.float64(): np.float64}
+_NUMBERS: Final[Mapping[pa.DataType, tuple[Any, Callable[[Any], int | float]]]] = {
+    pa.int64(): (np.int64, index),
+    pa.float64(): (np.float64, float),
+}
+TEXT_BYTES_MAX: Final = 2**31 - 1
+"""So many bytes of texts fit into one array; Arrow makes several of more."""
 
 
 def schema_of(columns: str) -> pa.Schema:
@@ -29,13 +35,16 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     are_valid = np.fromiter((value is not None for value in values), bool, len(values))
     mask = _bits(are_valid)
     if kind in _NUMBERS:
-        numbers = np.fromiter((0 if value is None else value for value in values), _NUMBERS[kind], len(values))
+        width, number = _NUMBERS[kind]
+        numbers = np.fromiter((0 if value is None else number(value) for value in values), width, len(values))
         return pa.Array.from_buffers(kind, len(values), [mask, pa.py_buffer(numbers)])
     if kind == pa.bool_():
         bits = _bits(np.fromiter(map(bool, values), bool, len(values)))
         return pa.Array.from_buffers(kind, len(values), [mask, bits])
     if kind == pa.string():
         texts = [b"" if value is None else value.encode() for value in values]
+        if sum(map(len, texts)) > TEXT_BYTES_MAX:
+            return pa.array(values, kind)
         return pa.Array.from_buffers(kind, len(values), [mask, _offsets(texts), pa.py_buffer(b"".join(texts))])
     if kind == pa.list_(pa.string()):
         items = _array([item for value in values for item in value or ()], kind.value_type)

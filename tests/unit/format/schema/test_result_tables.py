@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from pyhudi.format.schema import result_tables
 from pyhudi.format.schema.result_tables import schema_of, table_of
 
 COLUMNS = "name string, count int64, share double, is_due bool, logs list<string>, at timestamp[us]"
@@ -32,7 +34,15 @@ def test_rows_without_names_take_them_from_the_columns() -> None:
         table_of("a string, b int64", [("x",)])
 
 
-@pytest.mark.parametrize("row", [("x", "y"), (1, 1), (b"x", 1)])
+def test_texts_that_one_array_cannot_hold_are_those_that_arrow_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = table_of("name string", [("ab",), (None,), ("cd",)])
+    monkeypatch.setattr(result_tables, "TEXT_BYTES_MAX", 3)
+    monkeypatch.setattr(np, "cumsum", None)  # the sum of lengths would wrap around
+
+    assert table_of("name string", [("ab",), (None,), ("cd",)]).equals(made)
+
+
+@pytest.mark.parametrize("row", [("x", "y"), (1, 1), (b"x", 1), ("x", 1.5)])
 def test_value_of_another_type_is_refused(row: tuple[object, object]) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError)):
         table_of("a string, b int64", [row])
