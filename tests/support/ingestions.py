@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.kafka import Broker
 from tests.support.tables import StepClock, environment, open_table
 
 from pyhudi.engine.local import LocalEngine
@@ -50,6 +51,18 @@ def settings(landing: Landing, options: Mapping[str, str] | None = None, **given
         **(options or {}),
     }
     return settings_of(StreamerConfig("memory://t/table", **{"op": "INSERT", **given}, hoodie_conf=conf))
+
+
+def topic_settings(broker: Broker, topic: str, options: Mapping[str, str] | None = None, **given: Any) -> Settings:
+    """The settings of a streamer of a topic; `op` is INSERT, by which a message that is read twice is there twice."""
+    conf = {
+        "bootstrap.servers": broker.servers,
+        "hoodie.streamer.source.kafka.topic": topic,
+        "hoodie.datasource.write.recordkey.field": "id",
+        **(options or {}),
+    }
+    arguments: dict[str, Any] = {"source_class": "JsonKafkaSource", "op": "INSERT", **given}
+    return settings_of(StreamerConfig("memory://t/table", hoodie_conf=conf, **arguments))
 
 
 def ingestion(given: Settings, storage: Storage, env: Environment | None = None) -> Ingestion:

@@ -83,7 +83,7 @@ def values_of(table: pyhudi.HudiTable, column: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("version", "table_type"), [(9, "cow"), (9, "mor"), (6, "mor")])
-def test_killed_before_any_effect_a_record_is_once_in_one_table_and_the_checkpoint_is_that_of_the_rows(
+def test_killed_before_any_effect_a_record_is_once_in_one_table_and_the_checkpoint_agrees(
     tmp_path: Path, version: int, table_type: str
 ):
     landing = Landing(tmp_path)

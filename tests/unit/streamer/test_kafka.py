@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.ingestions import ids_in, ingestion, run_until_idle
+from tests.support.ingestions import ids_in, ingestion, run_until_idle, topic_settings
 from tests.support.kafka import Broker
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
@@ -17,26 +16,12 @@ from pyhudi import Watermark
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.ingest import checkpoint_of, ingest
-from pyhudi.streamer.settings import Settings, settings_of
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
 LOSS = {"hoodie.streamer.source.kafka.enable.failOnDataLoss": "false"}
-
-
-def settings(broker: Broker, topic: str, options: dict[str, str] | None = None, **given: Any) -> Settings:
-    """The settings of a streamer of a topic; `op` is INSERT, by which a message that is read twice is there twice."""
-    conf = {
-        "bootstrap.servers": broker.servers,
-        "hoodie.streamer.source.kafka.topic": topic,
-        "hoodie.datasource.write.recordkey.field": "id",
-        **(options or {}),
-    }
-    arguments: dict[str, Any] = {"source_class": "JsonKafkaSource", "op": "INSERT", **given}
-    return settings_of(StreamerConfig("memory://t/table", hoodie_conf=conf, **arguments))
 
 
 def ids(first: int, count: int) -> list[dict[str, int]]:
@@ -45,7 +30,7 @@ def ids(first: int, count: int) -> list[dict[str, int]]:
 
 def test_messages_of_all_partitions_are_in_the_table_once(broker: Broker):
     topic, storage = broker.new_topic(partitions=3), MemoryStorage()
-    streamer = ingestion(settings(broker, topic), storage)
+    streamer = ingestion(topic_settings(broker, topic), storage)
     assert ingest(streamer) is None  # an empty topic first: nothing is passed over later
     broker.send(topic, ids(0, 4), partition=0)
     broker.send(topic, ids(10, 2), partition=2)
@@ -61,14 +46,14 @@ def test_limit_divides_the_messages_into_batches(broker: Broker):
     topic, storage = broker.new_topic(partitions=2), MemoryStorage()
     broker.send(topic, ids(0, 7), partition=0)
     broker.send(topic, ids(10, 1), partition=1)
-    assert run_until_idle(ingestion(settings(broker, topic, source_limit=4), storage)) == 2
+    assert run_until_idle(ingestion(topic_settings(broker, topic, source_limit=4), storage)) == 2
     assert ids_in(storage) == [*range(7), 10]
 
 
 def test_killed_at_some_effects_each_message_is_in_the_table_once(broker: Broker):
     topic = broker.new_topic()
     broker.send(topic, ids(0, 3))
-    given = settings(broker, topic)
+    given = topic_settings(broker, topic)
     for number in range(1, 40, 6):
         inner = MemoryStorage()
         with suppress(SimulatedCrash):
@@ -79,7 +64,7 @@ def test_killed_at_some_effects_each_message_is_in_the_table_once(broker: Broker
 
 def test_aborted_transactions_and_markers_are_passed_over(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
-    streamer = ingestion(settings(broker, topic), storage)
+    streamer = ingestion(topic_settings(broker, topic), storage)
     broker.send_in_transactions(topic, [(ids(1, 2), True), (ids(10, 2), False), (ids(3, 1), True)])
     assert run_until_idle(streamer) == 1
     assert ids_in(storage) == [1, 2, 3]
@@ -92,14 +77,14 @@ def test_aborted_transactions_and_markers_are_passed_over(broker: Broker):
 def test_aborted_messages_are_read_where_uncommitted_ones_are_asked_for(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send_in_transactions(topic, [(ids(1, 1), True), (ids(10, 1), False)])
-    run_until_idle(ingestion(settings(broker, topic, {"isolation.level": "read_uncommitted"}), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic, {"isolation.level": "read_uncommitted"}), storage))
     assert ids_in(storage) == [1, 10]
 
 
 def test_tombstones_are_no_rows(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, [{"id": 1}, None, {"id": 2}])
-    run_until_idle(ingestion(settings(broker, topic), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic), storage))
     assert ids_in(storage) == [1, 2]
 
 
@@ -107,39 +92,39 @@ def test_messages_that_expired_stop_the_run_until_the_loss_is_accepted(broker: B
     topic, storage = broker.new_topic(partitions=2), MemoryStorage()
     broker.send(topic, ids(0, 2), partition=0)
     broker.send(topic, ids(100, 2), partition=1)
-    run_until_idle(ingestion(settings(broker, topic), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic), storage))
     broker.send(topic, ids(2, 4), partition=0)
     broker.send(topic, ids(102, 2), partition=1)
     broker.expire(topic, 0, 5)
     with pytest.raises(SourceDataLostError) as raised:
-        ingest(ingestion(settings(broker, topic), storage))
+        ingest(ingestion(topic_settings(broker, topic), storage))
     assert raised.value.context == {"topic": topic, "partition": 0, "first_lost": 2, "last_lost": 4}
-    run_until_idle(ingestion(settings(broker, topic, LOSS), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic, LOSS), storage))
     assert ids_in(storage) == [0, 1, 5, 100, 101, 102, 103]
 
 
 def test_topic_that_was_made_anew_stops_the_run_even_with_more_messages_than_before(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, ids(0, 2))
-    run_until_idle(ingestion(settings(broker, topic), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic), storage))
     broker.delete_topic(topic)
     broker.new_topic(name=topic)
     broker.send(topic, ids(10, 5))
     with pytest.raises(SourceDataLostError, match="made anew"):
-        ingest(ingestion(settings(broker, topic), storage))
-    run_until_idle(ingestion(settings(broker, topic, LOSS), storage))
+        ingest(ingestion(topic_settings(broker, topic), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic, LOSS), storage))
     assert ids_in(storage) == [0, 1, 10, 11, 12, 13, 14]
-    assert ingest(ingestion(settings(broker, topic), storage)) is None
+    assert ingest(ingestion(topic_settings(broker, topic), storage)) is None
 
 
 def test_partition_that_is_added_later_is_read_from_its_first_message(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, ids(0, 1))
-    run_until_idle(ingestion(settings(broker, topic), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic), storage))
     broker.add_partitions(topic, 2)
     broker.send(topic, ids(10, 4), partition=1)
     broker.expire(topic, 1, 2)
-    run_until_idle(ingestion(settings(broker, topic), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic), storage))
     assert ids_in(storage) == [0, 12, 13]
 
 
@@ -147,7 +132,7 @@ def test_message_that_is_no_object_is_named_and_advances_nothing(broker: Broker)
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, [{"id": 1}, None, b"{not json", {"id": 2}])
     with pytest.raises(SourceError, match="cannot be read") as raised:
-        ingest(ingestion(settings(broker, topic), storage))
+        ingest(ingestion(topic_settings(broker, topic), storage))
     assert raised.value.context == {"topic": topic, "partition": 0, "offset": 2}
     assert storage.list_recursive("") == ()
 
@@ -155,7 +140,7 @@ def test_message_that_is_no_object_is_named_and_advances_nothing(broker: Broker)
 def test_rows_say_where_they_come_from_when_asked_for(broker: Broker):
     topic, storage = broker.new_topic(partitions=2), MemoryStorage()
     broker.send(topic, ids(0, 2), partition=1)
-    offsets = settings(broker, topic, {"hoodie.streamer.source.kafka.append.offsets": "true"}, source_limit=1)
+    offsets = topic_settings(broker, topic, {"hoodie.streamer.source.kafka.append.offsets": "true"}, source_limit=1)
     assert run_until_idle(ingestion(offsets, storage)) == 2
     names = ["id", "_hoodie_kafka_source_partition", "_hoodie_kafka_source_offset"]
     rows = open_table(storage).scan(names).to_arrow().sort_by("id").to_pylist()
@@ -165,7 +150,7 @@ def test_rows_say_where_they_come_from_when_asked_for(broker: Broker):
 def test_latest_passes_over_what_is_there_and_nothing_that_comes(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, ids(0, 3))
-    given = settings(broker, topic, {"auto.offset.reset": "latest"}, schema=pa.schema([("id", pa.int64())]))
+    given = topic_settings(broker, topic, {"auto.offset.reset": "latest"}, schema=pa.schema([("id", pa.int64())]))
     assert run_until_idle(ingestion(given, storage)) == 1
     broker.send(topic, ids(10, 2))
     assert run_until_idle(ingestion(given, storage)) == 1
@@ -176,19 +161,19 @@ def test_latest_without_columns_is_refused_as_it_would_pass_messages_over(broker
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, ids(0, 3))
     with pytest.raises(ConfigError, match="give them as schema"):
-        ingest(ingestion(settings(broker, topic, {"auto.offset.reset": "latest"}), storage))
+        ingest(ingestion(topic_settings(broker, topic, {"auto.offset.reset": "latest"}), storage))
 
 
 def test_topic_that_is_not_there_is_an_error_of_the_source(broker: Broker):
     with pytest.raises(SourceError, match="no such topic"):
-        ingest(ingestion(settings(broker, "not-there"), MemoryStorage()))
+        ingest(ingestion(topic_settings(broker, "not-there"), MemoryStorage()))
 
 
 def test_checkpoint_of_a_commit_of_jvm_hudi_is_gone_on_from(broker: Broker):
     topic, storage = broker.new_topic(partitions=2), MemoryStorage()
     broker.send(topic, ids(0, 4), partition=0)
     broker.send(topic, ids(10, 2), partition=1)
-    given = settings(broker, topic)
+    given = topic_settings(broker, topic)
     run_until_idle(ingestion(given, storage))
     commit_with(storage, "streamer.checkpoint.key.v2", f"{topic},0:3,1:2")
     run_until_idle(ingestion(given, storage))
@@ -214,13 +199,13 @@ def commit_with(storage: Storage, key: str, text: str) -> None:
 def test_wrong_options_are_refused(options: dict[str, str], error: type[Exception]):
     pytest.importorskip("confluent_kafka")
     with pytest.raises(error):
-        ingest(ingestion(settings(Broker("127.0.0.1:1"), "t", options), MemoryStorage()))
+        ingest(ingestion(topic_settings(Broker("127.0.0.1:1"), "t", options), MemoryStorage()))
 
 
 def test_two_lines_of_one_message_are_one_row(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, [json.dumps({"id": 1, "x": {"y": [1, 2]}}, indent=2).encode(), {"id": 2}])
-    run_until_idle(ingestion(settings(broker, topic), storage))
+    run_until_idle(ingestion(topic_settings(broker, topic), storage))
     assert ids_in(storage) == [1, 2]
 
 
@@ -234,7 +219,7 @@ def test_avro_of_two_writer_schemas_is_read_by_the_ids_in_the_messages(broker: B
     topic, storage = broker.new_topic(), MemoryStorage()
     old, new = b"\0\0\0\0\7", b"\0\0\0\0\10"
     broker.send(topic, [old + b"\2", new + b"\2a\4", old + b"\6"])
-    given = settings(
+    given = topic_settings(
         broker, topic, {"hoodie.streamer.schemaprovider.registry.url": "http://x/"}, source_class="AvroKafkaSource"
     )
     run_until_idle(ingestion(given, storage))
@@ -253,7 +238,7 @@ def test_watermark_of_a_topic_is_that_of_its_slowest_partition(broker: Broker):
         "hoodie.write.track.event.time.watermark": "true",
         "hoodie.payload.event.time.field": "at",
     }
-    given = settings(broker, topic, options)
+    given = topic_settings(broker, topic, options)
     begin = int(datetime(2026, 11, 22, 9, tzinfo=UTC).timestamp() * 1000)
 
     def send(partition: int, *minutes: int) -> Watermark:
@@ -270,7 +255,7 @@ def test_watermark_of_a_topic_is_that_of_its_slowest_partition(broker: Broker):
         f"{topic}-0": datetime(2026, 11, 22, 10, 30, tzinfo=UTC),
         f"{topic}-1": datetime(2026, 11, 22, 10, 1, tzinfo=UTC),
     }
-    without = settings(broker, topic, {**options, "hoodie.streamer.source.kafka.append.offsets": "false"})
+    without = topic_settings(broker, topic, {**options, "hoodie.streamer.source.kafka.append.offsets": "false"})
     broker.send(topic, [{"id": 1, "at": begin}])
     with pytest.raises(ConfigError, match=r"append\.offsets"):
         ingest(ingestion(without, storage))
