@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -38,12 +39,21 @@ def typed_errors_of_disk(folder: str | None) -> Iterator[None]:
         ) from error
 
 
-def temporary_folder(parent: str | None) -> tempfile.TemporaryDirectory[str]:
-    """A new folder in `parent`, which is created if necessary, as in JVM Hudi; None: the temporary folder."""
+@contextmanager
+def temporary_folder(parent: str | None) -> Iterator[Path]:
+    """A new folder in `parent`, which is created if necessary, as in JVM Hudi; None: the temporary folder.
+
+    It is removed after the block. That it cannot be is no error: what it was needed for may be committed by then.
+    """
     with typed_errors_of_disk(parent):
         if parent is not None:
             Path(parent).mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(prefix="pyhudi-", dir=parent)
+        folder = Path(tempfile.mkdtemp(prefix="pyhudi-", dir=parent))
+    try:
+        yield folder
+    finally:
+        # Not by `tempfile.TemporaryDirectory`, which recurses without end where a folder must not be removed.
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class SpilledRows:
@@ -54,7 +64,8 @@ class SpilledRows:
 
     def __init__(self, folder: str | None) -> None:
         self._parent = folder
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._cleanup = ExitStack()
+        self._path: str | None = None
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         self._written = 0
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
@@ -71,8 +82,7 @@ class SpilledRows:
             if self._writer is not None and kind is None:
                 self._writer.close()
         finally:
-            if self._folder is not None:
-                self._folder.cleanup()
+            self._cleanup.close()
 
     def names(self) -> list[str]:
         """The names that have rows, in the order of their first rows."""
@@ -80,10 +90,9 @@ class SpilledRows:
 
     def write(self, name: str, rows: pa.RecordBatch) -> None:
         """Keep rows under a name."""
-        if self._folder is None:
-            self._folder = temporary_folder(self._parent)
         with typed_errors_of_disk(self._parent):
             if self._writer is None:
+                self._path = str(self._cleanup.enter_context(temporary_folder(self._parent)) / "rows.arrow")
                 options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
                 self._writer = pa.ipc.new_file(self._path, rows.schema, options=options)
             self._writer.write_batch(rows)
@@ -101,8 +110,3 @@ class SpilledRows:
             self._reader = pa.ipc.open_file(pa.OSFile(self._path), options=pa.ipc.IpcReadOptions(use_threads=False))
         for place in self._places[name]:
             yield self._reader.get_batch(place)
-
-    @property
-    def _path(self) -> str:
-        assert self._folder is not None
-        return str(Path(self._folder.name) / "rows.arrow")

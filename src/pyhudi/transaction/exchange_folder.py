@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,12 +28,14 @@ def exchange_folder(
     """A new folder for the exchange files of a write; it is deleted at the end of the block.
 
     It is in `spills` (None: the temporary folder) where all tasks run on this machine, else on the table's store.
-    Cost: on this machine no call of the table's store; else see `shared_exchange_folder`.
+    Folders that dead writers left on the table's store are deleted first, also by writers that need none there.
+    Cost: on this machine one listing; else that of `shared_exchange_folder`. Two calls for each folder that is checked.
     """
     if engine.on_one_machine:
+        _remove_abandoned(storage, settings, environment, beside=f"{EXCHANGE_FOLDER}/{environment.ids.uuid()}")
         with temporary_folder(spills) as folder:
-            parent, _, name = folder.rpartition(os.sep)
-            yield ExchangeFolder(LocalStorage(parent).spec, f"{name}/{environment.ids.uuid()}")
+            # A process keeps the stores open that it has used, so all writes share that of the parent.
+            yield ExchangeFolder(LocalStorage(folder.parent).spec, f"{folder.name}/{environment.ids.uuid()}")
     else:
         with shared_exchange_folder(storage, settings, environment) as path:
             yield ExchangeFolder(storage.spec, path)

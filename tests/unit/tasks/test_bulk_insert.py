@@ -166,12 +166,14 @@ def test_a_split_that_fails_leaves_neither_files_nor_spilled_rows(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 def test_disk_that_is_full_when_rows_spill_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class FullFolder(tempfile.TemporaryDirectory):
-        def __init__(self, **keywords: Any) -> None:
-            super().__init__(**keywords)
-            (Path(self.name) / "rows.arrow").symlink_to("/dev/full")
+    make_folder = tempfile.mkdtemp
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", FullFolder)
+    def full_folder(**keywords: Any) -> str:
+        folder = make_folder(**keywords)
+        (Path(folder) / "rows.arrow").symlink_to("/dev/full")
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full_folder)
     batch = pa.RecordBatch.from_pydict({"x": ["y" * 100] * 10_000})
 
     def spill() -> None:

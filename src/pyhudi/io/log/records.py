@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -420,7 +419,7 @@ def gather(batches: Iterator[pa.RecordBatch], schema: pa.Schema, spill: SpillSet
     else:
         return pa.Table.from_batches(held, schema)
     with temporary_folder(spill.folder) as folder:
-        path = str(Path(folder) / "log-records.arrow")
+        path = str(folder / "log-records.arrow")
         with pa.OSFile(path, "wb") as sink:
             writer = pa.ipc.new_file(sink, schema)
             with typed_errors_of_disk(spill.folder):
