@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,9 +14,11 @@ from pyhudi.cdc.event_columns import (
     OPERATION,
     POSTGRESQL,
     binlog_columns,
+    check_every_value,
     column,
     fields_of,
     postgres_columns,
+    without_tombstones,
 )
 from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
 
@@ -25,8 +28,8 @@ _NO_ROWS: Final = "m"
 _DATABASES: Final = (POSTGRESQL, "mysql", "mariadb")
 
 
-def debezium_rows(envelopes: pa.Table) -> tuple[str, pa.Table]:
-    """The kind of the database, and the rows of the messages, as `flatten` describes them."""
+def debezium_rows(envelopes: pa.Table, kept: Sequence[str]) -> tuple[str, pa.Table]:
+    """The kind of the database, and the rows of the messages, as `flatten` describes them, with the columns `kept`."""
     if "op" not in envelopes.column_names:
         if "payload" in envelopes.column_names:
             raise UnsupportedFeatureError(
@@ -36,11 +39,11 @@ def debezium_rows(envelopes: pa.Table) -> tuple[str, pa.Table]:
             "these are no messages of Debezium, which have op, before, after and source, nor of Maxwell",
             columns=envelopes.column_names,
         )
+    envelopes = without_tombstones(envelopes, "op", kept)
     operations = column(envelopes, "op", pa.string())
     is_row = pc.is_in(operations, _ROWS)
     _check_operations(operations, is_row)
-    envelopes = envelopes.filter(pc.fill_null(is_row, False))
-    operations = operations.filter(pc.fill_null(is_row, False))
+    envelopes, operations = envelopes.filter(is_row), operations.filter(is_row)
     source = fields_of(envelopes, "source")
     database = _database(source)
     events = {
@@ -54,11 +57,12 @@ def debezium_rows(envelopes: pa.Table) -> tuple[str, pa.Table]:
     else:
         file, position = column(source, "file", pa.string()), column(source, "pos", pa.int64())
         events |= binlog_columns(file, position, column(source, "row", pa.int32()), operations)
+    events |= {name: envelopes[name] for name in kept}
     return database, with_events(_changed_rows(envelopes, operations), events)
 
 
 def _check_operations(operations: pa.StringArray, is_row: pa.BooleanArray) -> None:
-    others = set(pc.unique(operations.filter(pc.invert(is_row))).to_pylist()) - {None, _NO_ROWS}
+    others = set(pc.unique(operations.filter(pc.invert(is_row))).to_pylist()) - {_NO_ROWS}
     if "t" in others:
         raise UnsupportedFeatureError(
             "the source table was truncated, which rows cannot say: give Debezium skipped.operations=t, which is its "
@@ -69,14 +73,14 @@ def _check_operations(operations: pa.StringArray, is_row: pa.BooleanArray) -> No
 
 
 def _database(source: pa.Table) -> str:
-    """The kind of the database. Raises `InvalidRequestError` where the messages are those of several tables."""
-    names = {
-        name: pc.unique(column(source, name, pa.string())).to_pylist()
-        for name in ("connector", "db", "schema", "table")
-    }
+    """The kind of the database. Raises `UnsupportedFeatureError` where the messages are those of several tables."""
+    values = {name: column(source, name, pa.string()) for name in ("connector", "db", "schema", "table")}
+    for name in ("connector", "table"):
+        check_every_value(values[name], f"source.{name}")
+    names = {name: pc.unique(found).to_pylist() for name, found in values.items()}
     several = {name: found for name, found in names.items() if len(found) > 1}
     if several:
-        raise InvalidRequestError("the changes are those of several tables: flatten each by itself", **several)
+        raise UnsupportedFeatureError("the changes are those of several tables: flatten each by itself", **several)
     database = next(iter(names["connector"]), _DATABASES[0])
     if database not in _DATABASES:
         raise UnsupportedFeatureError(
@@ -108,7 +112,7 @@ def _changed_rows(envelopes: pa.Table, operations: pa.StringArray) -> pa.Table:
     return joined if len(parts) == 1 else joined.take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
 
-def with_events(rows: pa.Table, events: dict[str, pa.Array]) -> pa.Table:
+def with_events(rows: pa.Table, events: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
     """The rows with the columns of their changes. Raises `InvalidRequestError` where they have such columns."""
     twice = sorted(set(rows.column_names) & set(events))
     if twice:

@@ -51,15 +51,42 @@ def flatten(
         decimals: what Debezium's `decimal.handling.mode` is: precise, string or double.
 
     Raises:
-        InvalidRequestError: a message is no change of these sources, lacks its place in the log, or has rows of several
-            tables; a value is not sent and not stored.
+        InvalidRequestError: a message is no change of these sources, or lacks its place in the log; a value is not
+            sent and not stored.
         SchemaMismatchError: a value does not fit the type in `schema`.
-        UnsupportedFeatureError: changes of another database, TRUNCATE, and lists or bytes that PostgreSQL did not send.
+        UnsupportedFeatureError: changes of several tables, or of another database; TRUNCATE; lists or bytes that
+            PostgreSQL did not send.
 
     Cost: none, and with `stored` one call for a batch with such rows.
     """
-    table, mode = as_table(opened(envelopes)), _mode(decimals)
-    source, rows = maxwell_rows(table, keys) if is_maxwell(table) else debezium_rows(table)
+    return changed_rows(as_table(opened(envelopes)), keys, schema, stored, decimals)
+
+
+def changed_rows(
+    messages: pa.Table,
+    keys: Sequence[str],
+    schema: pa.Schema | None,
+    stored: Stored | None,
+    decimals: str,
+    kept: Sequence[str] = (),
+) -> pa.Table:
+    """`flatten`, with columns `kept` that are none of the messages, and are those of their rows, too."""
+    source, rows = parsed_changes(messages, keys, schema, decimals, kept)
+    return fill_moved_rows(rows, keys, ORDERING[source], stored) if source == POSTGRESQL else rows
+
+
+def parsed_changes(
+    messages: pa.Table, keys: Sequence[str], schema: pa.Schema | None, decimals: str, kept: Sequence[str]
+) -> tuple[str, pa.Table]:
+    """The kind of source, and the rows of messages, each of which counts for itself.
+
+    Values that were not sent are markers still. Arguments and errors as of `changed_rows`. Cost: none.
+    """
+    mode = _mode(decimals)
+    if is_maxwell(messages):
+        source, rows = maxwell_rows(messages, keys, kept)
+    else:
+        source, rows = debezium_rows(messages, kept)
     if schema is not None:
         rows = convert_values(rows, schema, mode)
     missing = [key for key in keys if key not in rows.column_names]
@@ -67,7 +94,7 @@ def flatten(
         raise InvalidRequestError(
             "the record keys must be columns of the changed rows", keys=list(keys), missing=missing
         )
-    return fill_moved_rows(rows, keys, ORDERING[source], stored) if source == POSTGRESQL else rows
+    return source, rows
 
 
 def _mode(name: str) -> DecimalMode:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -106,6 +107,33 @@ def column(table: pa.Table, name: str, data_type: pa.DataType) -> pa.Array:
         return pa.nulls(table.num_rows, data_type)
     joined: Any = pa.concat_arrays(table[name].chunks) if table[name].num_chunks else pa.nulls(0, data_type)
     return joined.cast(data_type)
+
+
+def check_every_value(values: pa.Array, name: str) -> None:
+    """Raise `InvalidRequestError` for a change that does not say from which table it is."""
+    if values.null_count:
+        raise InvalidRequestError(
+            f"a change does not say in {name!r} which table it is of", row=pc.index(values.is_null(), True).as_py()
+        )
+
+
+def without_tombstones(messages: pa.Table, name: str, kept: Sequence[str]) -> pa.Table:
+    """The messages with a value in column `name`, which says what a change did.
+
+    Those with no value in any column are tombstones, which follow deletes. Raises `InvalidRequestError` for others
+    without it. Columns `kept` are none of the message.
+    """
+    is_unknown = messages[name].is_null().to_numpy()
+    if not is_unknown.any():
+        return messages
+    columns = [messages[other].is_valid().to_numpy() for other in messages.column_names if other not in kept]
+    strange = np.flatnonzero(is_unknown & np.logical_or.reduce(columns))
+    if strange.size:
+        raise InvalidRequestError(
+            f"a message does not say in {name!r} what changed: it is none of Debezium, nor of Maxwell",
+            row=int(strange[0]),
+        )
+    return messages.filter(pa.array(~is_unknown))
 
 
 def fields_of(table: pa.Table, name: str) -> pa.Table:

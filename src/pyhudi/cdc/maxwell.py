@@ -10,8 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.cdc.debezium import with_events
-from pyhudi.cdc.event_columns import DELETE, OPERATION, SNAPSHOT, binlog_columns, column, fields_of
-from pyhudi.errors import InvalidRequestError
+from pyhudi.cdc.event_columns import (
+    DELETE,
+    OPERATION,
+    SNAPSHOT,
+    binlog_columns,
+    check_every_value,
+    column,
+    fields_of,
+    without_tombstones,
+)
+from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
 from pyhudi.merge.pairs import choose
 
 _OPERATIONS: Final = {"insert": "c", "update": "u", "delete": DELETE, "bootstrap-insert": SNAPSHOT}
@@ -26,11 +35,12 @@ def is_maxwell(envelopes: pa.Table) -> bool:
     return set(envelopes.column_names) >= _COLUMNS and "op" not in envelopes.column_names
 
 
-def maxwell_rows(envelopes: pa.Table, keys: Sequence[str]) -> tuple[str, pa.Table]:
-    """The kind of source, and the rows of the messages, as `flatten` describes them.
+def maxwell_rows(envelopes: pa.Table, keys: Sequence[str], kept: Sequence[str]) -> tuple[str, pa.Table]:
+    """The kind of source, and the rows of the messages, as `flatten` describes them, with the columns `kept`.
 
     Messages about the schema and about the begin and end of a bootstrap are no rows.
     """
+    envelopes = without_tombstones(envelopes, "type", kept)
     kinds = column(envelopes, "type", pa.string())
     is_row = pc.is_in(kinds, pa.array(list(_OPERATIONS)))
     envelopes, kinds = envelopes.filter(is_row), kinds.filter(is_row)
@@ -43,7 +53,7 @@ def maxwell_rows(envelopes: pa.Table, keys: Sequence[str]) -> tuple[str, pa.Tabl
     moved &= pc.equal(kinds, "update").to_numpy(zero_copy_only=False)
     names = pa.array(list(_OPERATIONS.values()))
     operations = names.take(pc.index_in(kinds, pa.array(list(_OPERATIONS))))
-    events = {OPERATION: operations, **_events(envelopes, operations)}
+    events = {OPERATION: operations, **_events(envelopes, operations), **{name: envelopes[name] for name in kept}}
     changes = with_events(rows, events)
     if not moved.any():
         return "maxwell", changes
@@ -55,9 +65,11 @@ def maxwell_rows(envelopes: pa.Table, keys: Sequence[str]) -> tuple[str, pa.Tabl
 
 def _check_one_table(envelopes: pa.Table) -> None:
     for name in ("database", "table"):
-        found = pc.unique(column(envelopes, name, pa.string())).to_pylist()
+        values = column(envelopes, name, pa.string())
+        check_every_value(values, name)
+        found = pc.unique(values).to_pylist()
         if len(found) > 1:
-            raise InvalidRequestError(
+            raise UnsupportedFeatureError(
                 "the changes are those of several tables: flatten each by itself", **{name: found}
             )
 

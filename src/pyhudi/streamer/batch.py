@@ -81,16 +81,19 @@ def _batch_apart(
         apart = pull.read_apart(wanted, stored, fits=errors.settings.checks_types)
         rows = apart.rows
     else:
-        apart = pull.read_apart(None, None, fits=False)
-        rows = apart.rows.drop([RECORD]) if apart.rows.num_rows else _NONE
-        if rows.schema.names:
-            rows = changes.rows(rows, table, config, wanted if wanted is not None else stored)
+        schema = wanted if wanted is not None else stored
+        checked = schema if wanted is not None or errors.settings.checks_types else None
+        apart = pull.read_apart(
+            None, None, fits=False, check=lambda messages: changes.check(messages, table, config, checked)
+        )
+        rows = changes.rows(apart.rows, table, config, schema) if apart.rows.num_rows else _NONE
     failed, lost = apart.failed, _NONE
     if rows.schema.names:
         rows = transformed(rows, settings.transforms)
         if errors.settings.checks_rows:
             keys = _keys(settings, table, config)
-            rows, without, lost = without_key_or_value(rows, keys, stored)
+            # A delete may know no more than the key, so nothing else of change data is asked for.
+            rows, without, lost = without_key_or_value(rows, keys, stored if changes is None else None)
             failed += tuple(without)
         rows = rows.drop([RECORD]) if RECORD in rows.column_names else rows
     elif stored is not None:

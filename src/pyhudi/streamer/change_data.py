@@ -12,14 +12,17 @@ import pyarrow as pa
 
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.hudi_table import HudiTable
-from pyhudi.cdc.envelopes import flatten
+from pyhudi.cdc.envelopes import changed_rows, parsed_changes
 from pyhudi.cdc.event_columns import table_options
-from pyhudi.config.options_streamer import ChangeDataOptions, KafkaOptions
+from pyhudi.cdc.values import DecimalMode
+from pyhudi.config.options_streamer import ChangeDataOptions
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.streamer.schemas import group_of
+from pyhudi.streamer.sources.apart import RECORD, UnreadableError
+from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS
 from pyhudi.table.state import TableState
 
 SOURCES: Final = {"PostgresDebeziumSource": "postgresql", "MysqlDebeziumSource": "mysql"}
@@ -51,15 +54,40 @@ class ChangeData:
     ) -> pa.Table:
         """The rows of messages, with all columns of a schema, if one is given: a column without values is not sent.
 
-        Raises as `flatten`. Cost: a read of the table, if rows need a stored value; more if it was deleted before.
+        Columns that say where a message comes from say it of its rows. Raises as `flatten`. Cost: a read of the table,
+        if rows need a stored value; more if it was deleted before.
         """
+        _check_changes(messages)
         keys = _keys(table, config)
         stored = None if table is None else functools.partial(_stored_rows, table)
-        rows = flatten(messages, keys=keys, schema=schema, stored=stored, decimals=self.decimals)
+        kept = [name for name in messages.column_names if name == RECORD or name in COLUMNS_OF_OFFSETS]
+        rows = changed_rows(messages, keys, schema, stored, self.decimals, kept)
         for field in () if schema is None else without_meta_columns(schema):
             if field.name not in rows.column_names:
                 rows = rows.append_column(field.with_nullable(True), pa.nulls(rows.num_rows, field.type))
         return rows
+
+    def check(
+        self, messages: pa.Table, table: TableState | None, config: WriteConfig, schema: pa.Schema | None
+    ) -> None:
+        """Raise `UnreadableError` if one of the messages is no change, or a schema does not take its values."""
+        try:
+            _check_changes(messages)
+            parsed_changes(messages, _keys(table, config), schema, self.decimals, ())
+        except InvalidRequestError as error:
+            raise UnreadableError(None, error.message) from error
+
+
+def _check_changes(messages: pa.Table) -> None:
+    """Raise `InvalidRequestError` for a message that does not say what changed. Tombstones are not among them."""
+    for name in ("op", "type"):
+        if name in messages.column_names:
+            if messages[name].null_count:
+                raise InvalidRequestError(
+                    f"a message does not say in {name!r} what changed, so it is none of Debezium or Maxwell",
+                    row=messages[name].is_null().index(True).as_py(),
+                )
+            return
 
 
 def change_data_of(source_class: str, operation: WriteOperation, options: Mapping[str, str]) -> ChangeData | None:
@@ -74,8 +102,8 @@ def change_data_of(source_class: str, operation: WriteOperation, options: Mappin
         return None
     if operation is not WriteOperation.UPSERT:
         raise ConfigError("change data is written by op=UPSERT, as it updates and deletes", op=operation.value.upper())
-    if group_of(KafkaOptions, options).appends_offsets:
-        raise ConfigError("rows of change data have no columns of offsets: leave kafka.append.offsets out")
+    if given.decimals not in {mode.value for mode in DecimalMode}:
+        raise ConfigError("the mode of decimals is precise, string or double", given=given.decimals)
     return ChangeData(source=source, decimals=given.decimals)
 
 

@@ -116,12 +116,13 @@ def without_key_or_value(
 def error_rows(table: ErrorTable, apart: Apart, failed: Sequence[FailedRecord], lost: pa.Table) -> pa.Table:
     """The rows of the error table for records that failed.
 
-    `lost`: the rows that some of these had become; a record without a text is kept as the JSON of its row.
+    `lost`: the rows that some of these had become; a record without a text is kept as the JSON of its row. A file that
+    cannot be read as a whole is kept by its name.
     """
     texts = _as_json(lost)
     ids, columns = [], []
     for record, origin in zip(failed, apart.origins([record.number for record in failed]), strict=True):
-        payload = texts[record.number] if origin.payload is None else origin.payload
+        payload = texts.get(record.number) if origin.payload is None else origin.payload
         ids.append(f"{table.target}|{origin.id}")
         columns.append((table.target, origin.source, origin.position, record.kind, record.reason, payload))
     arrays = [ids, *zip(*columns, strict=True)] if columns else [[] for _ in _SCHEMA]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError
 from pyhudi.streamer.checkpoints import Checkpoint
-from pyhudi.streamer.sources.protocol import Rows
+from pyhudi.streamer.sources.protocol import PARTITION, Rows
 from pyhudi.table.state import TableState
 from pyhudi.table.watermarks import advanced, load_source_times, times_to_text
 from pyhudi.tasks.event_times import milliseconds
-
-_PARTITION: Final = "_hoodie_kafka_source_partition"
 
 
 def watermark_of_topic(
@@ -25,18 +21,18 @@ def watermark_of_topic(
     Messages of a partition are in order, and those of two partitions are not, so each counts for itself. Raises
     `ConfigError` for rows that do not say which partition they come from. Cost: a read of the newest commit.
     """
-    if not isinstance(rows, pa.Table) or _PARTITION not in rows.column_names or rows[_PARTITION].null_count:
+    if not isinstance(rows, pa.Table) or PARTITION not in rows.column_names or rows[PARTITION].null_count:
         raise ConfigError(
             "each partition of a topic has a watermark of its own: set"
             " hoodie.streamer.source.kafka.append.offsets=true, and keep its column in transformers; change"
             " data has no watermark yet",
-            column=_PARTITION,
+            column=PARTITION,
         )
     topic, *places = (reached.text or "").split(",")
     written: dict[str, int | None] = {_name(topic, place.partition(":")[0]): None for place in places}
     column = config.input.event_time_field or next(iter(config.table.ordering_fields or ()), None)
     if column in rows.column_names:
-        times = pa.table({"partition": rows[_PARTITION], "time": milliseconds(rows[column])})
+        times = pa.table({"partition": rows[PARTITION], "time": milliseconds(rows[column])})
         largest = times.group_by("partition").aggregate([("time", "max")])
         written |= {_name(topic, row["partition"]): row["time_max"] for row in largest.to_pylist()}
     former = {} if table is None else load_source_times(table)[1]

@@ -219,31 +219,33 @@ def test_change_of_a_key_in_maxwell_deletes_the_old_key():
     ("messages", "why"),
     [
         ([maxwell("insert", None, {"id": 1})], "output_binlog_position"),
-        ([{**maxwell("insert", "b.1:4", {"id": 1}), "table": name} for name in ("a", "b")], "several tables"),
-        ([postgres("c", after={"id": 1}, table=name) for name in ("a", "b")], "several tables"),
         ([postgres("d")], "replica identity"),
         ([postgres("x", after={"id": 1})], "unknown"),
         ([postgres("c", after={"key": 1})], "record keys"),
         ([postgres("c", after={"id": 1, "_event_lsn": 3})], "names that say where"),
         ([{"id": 1}], "no messages of Debezium"),
+        ([postgres("c", after={"id": 1}), {"id": 2}], "does not say in 'op' what changed"),
+        ([maxwell("insert", "b.1:4", {"id": 1}), {"data": {"id": 2}}], "does not say in 'type' what changed"),
     ],
 )
-def test_messages_that_are_no_changes_of_one_table_are_refused(messages: list[dict[str, Any]], why: str):
+def test_messages_that_are_no_changes_are_refused(messages: list[dict[str, Any]], why: str):
     with pytest.raises(InvalidRequestError, match=why):
         rows(*messages)
 
 
 @pytest.mark.parametrize(
-    ("message", "why"),
+    ("messages", "why"),
     [
-        (postgres("t"), "truncated"),
-        (postgres("c", after={"id": 1}, connector="mongodb"), "not read"),
-        ({"schema": {"type": "struct"}, "payload": {"op": "c"}}, "schemas.enable"),
+        ([postgres("t")], "truncated"),
+        ([postgres("c", after={"id": 1}, connector="mongodb")], "not read"),
+        ([{"schema": {"type": "struct"}, "payload": {"op": "c"}}], "schemas.enable"),
+        ([{**maxwell("insert", "b.1:4", {"id": 1}), "table": name} for name in ("a", "b")], "several tables"),
+        ([postgres("c", after={"id": 1}, table=name) for name in ("a", "b")], "several tables"),
     ],
 )
-def test_messages_that_are_not_read_are_refused_by_name(message: dict[str, Any], why: str):
+def test_messages_that_are_not_read_are_refused_by_name(messages: list[dict[str, Any]], why: str):
     with pytest.raises(UnsupportedFeatureError, match=why):
-        rows(message)
+        rows(*messages)
 
 
 def test_messages_of_a_program_in_the_log_are_no_rows():

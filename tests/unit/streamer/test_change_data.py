@@ -156,7 +156,7 @@ def test_moved_row_without_its_large_value_advances_nothing():
         ("mysql", {}, {"op": "INSERT"}, ConfigError, "UPSERT"),
         ("mysql", MAXWELL, {}, UnsupportedFeatureError, "post processor"),
         ("maxwell", {next(iter(MAXWELL)): "a.Other"}, {}, UnsupportedFeatureError, "post processor"),
-        ("mysql", {"hoodie.streamer.source.kafka.append.offsets": "true"}, {}, ConfigError, "append.offsets"),
+        ("mysql", {"hoodie.streamer.source.debezium.decimal.handling.mode": "exact"}, {}, ConfigError, "decimals"),
         ("mysql", {"hoodie.datasource.write.partitionpath.field": "city"}, {}, ConfigError, "global index"),
         ("mysql", {"hoodie.datasource.write.recordkey.field": ""}, {}, ConfigError, "recordkey"),
     ],

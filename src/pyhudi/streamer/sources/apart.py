@@ -42,13 +42,13 @@ class FailedRecord:
 class Origin:
     """Where a record comes from.
 
-    `source`: the topic or the file. `position`: its place there. `id`: what no other record of any source is called.
-    `payload`: its bytes; None where a file has no text of it.
+    `source`: the topic or the file. `position`: its place there; None for a whole file. `id`: what no other record of
+    any source is called. `payload`: its bytes; None where a file has no text of it.
     """
 
     id: str
     source: str
-    position: str
+    position: str | None
     payload: bytes | None = field(repr=False)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 import fastavro
 import pyarrow as pa
@@ -16,15 +17,17 @@ import pyarrow.orc as pa_orc
 import pyarrow.parquet as pq
 
 from pyhudi.config.options_streamer import FolderOptions
-from pyhudi.errors import HudiError, SchemaMismatchError, SourceError
+from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, SourceError
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
 from pyhudi.format.schema.evolution import Missing, align, write_schema
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.streamer.sources.apart import UnreadableError
 from pyhudi.streamer.sources.json_rows import joined, lines_of, rows_of_json_lines
 from pyhudi.streamer.sources.protocol import Rows
 
 _BATCH_ROWS: Final = 65_536
+T = TypeVar("T")
+OnBadRow: TypeAlias = Callable[[Any], str]
+"""A function of what pyarrow says of a row of CSV: its `number` and `text`, and how many columns it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +44,27 @@ def rows_of_files(kind: str, files: Sequence[FileInfo], reading: Reading) -> Row
     """The rows of files of one kind, in the order of the files.
 
     Files that say their columns are read a piece at a time; JSON and CSV without a schema provider as a whole, as the
-    last row may have another column. Raises `SourceError`, naming the file, for one that cannot be read, and
-    `SchemaMismatchError` where files do not fit together. Cost: a read of each file, and before of their footers.
+    last row may have another column. Raises, naming the file, `SourceError` for one that cannot be read, and
+    `SchemaMismatchError` for one that does not fit the columns or the files before it. Cost: a read of each file, and
+    before of their footers.
     """
     if kind in _TYPED:
         return _typed_rows(_TYPED[kind], files, reading)
     read = _UNTYPED[kind]
     if reading.wanted is not None:
-        pieces = (piece for file in files for piece in _guarded(file, read, reading))
-        return _reader(reading.wanted, pieces)
-    return joined([piece for file in files for piece in _guarded(file, read, reading)], None)
+        return _reader(reading.wanted, files, read, reading)
+    return _joined_files([(file, piece) for file in files for piece in _guarded(file, read, reading)])
+
+
+def _joined_files(pieces: Sequence[tuple[FileInfo, pa.Table]]) -> pa.Table:
+    """The rows of pieces of files, with the columns of all."""
+    try:
+        return joined([piece for _, piece in pieces], None)
+    except SchemaMismatchError:
+        for number, (file, _) in enumerate(pieces, 1):
+            with naming(file):
+                joined([piece.slice(0, 0) for _, piece in pieces[:number]], None)
+        raise
 
 
 def _typed_rows(kind: _TypedFormat, files: Sequence[FileInfo], reading: Reading) -> Rows:
@@ -58,34 +72,47 @@ def _typed_rows(kind: _TypedFormat, files: Sequence[FileInfo], reading: Reading)
     if schema is None:
         for file in files:
             (found,) = _guarded(file, lambda storage, path, _: iter((kind.schema(storage, path),)), reading)
-            try:
+            with naming(file):
                 schema = write_schema(schema, found, missing=Missing.NULL)
-            except HudiError as error:
-                raise SchemaMismatchError(error.message, **{**error.context, "file": file.path}) from error
     assert schema is not None
 
-    def read(storage: Storage, path: str, _: Reading) -> Iterator[pa.RecordBatch]:
-        return kind.batches(storage, path)
+    def read(storage: Storage, path: str, _: Reading) -> Iterator[pa.Table]:
+        return (pa.Table.from_batches([batch]) for batch in kind.batches(storage, path))
 
-    return _reader(schema, (batch for file in files for batch in _guarded(file, read, reading)))
+    return _reader(schema, files, read, reading)
 
 
-def _reader(schema: pa.Schema, pieces: Iterator[Any]) -> pa.RecordBatchReader:
-    batches = (
-        batch
-        for piece in pieces
-        for batch in align(
-            piece if isinstance(piece, pa.Table) else pa.Table.from_batches([piece]), schema
-        ).to_batches()
-    )
+def _reader(
+    schema: pa.Schema,
+    files: Sequence[FileInfo],
+    read: Callable[[Storage, str, Reading], Iterator[pa.Table]],
+    reading: Reading,
+) -> pa.RecordBatchReader:
+    def aligned(storage: Storage, path: str, reading: Reading) -> Iterator[pa.RecordBatch]:
+        for piece in read(storage, path, reading):
+            yield from align(piece, schema).to_batches()
+
+    batches = (batch for file in files for batch in _guarded(file, aligned, reading))
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _guarded(file: FileInfo, read: Callable[[Storage, str, Reading], Iterator[Any]], reading: Reading) -> Iterator[Any]:
-    """What is read of a file; whatever goes wrong names it."""
+@contextmanager
+def naming(file: FileInfo) -> Iterator[None]:
+    """Let `SchemaMismatchError` say which file does not fit."""
     try:
-        yield from read(reading.storage, file.path, reading)
-    except (pa.ArrowException, UnreadableError, ValueError, OSError, EOFError) as error:
+        yield
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(error.message, **{**error.context, "file": file.path}) from error
+
+
+def _guarded(file: FileInfo, read: Callable[[Storage, str, Reading], Iterator[T]], reading: Reading) -> Iterator[T]:
+    """What is read of a file; whatever goes wrong names it. Decoders of damaged bytes raise errors of any kind."""
+    try:
+        with naming(file):
+            yield from read(reading.storage, file.path, reading)
+    except Exception as error:
+        if isinstance(error, HudiError) and not isinstance(error, CorruptDataError):
+            raise
         raise SourceError(
             f"a file of the source cannot be read: {error}; repair it, or move it out of the folder",
             path=f"{reading.storage.uri}/{file.path}",
@@ -145,24 +172,48 @@ def _json_tables(storage: Storage, path: str, reading: Reading) -> Iterator[pa.T
             yield rows_of_json_lines(lines, reading.wanted, reading.stored)
 
 
-def _csv_tables(storage: Storage, path: str, reading: Reading) -> Iterator[pa.Table]:
+def csv_rows(file: FileInfo, reading: Reading, pass_over: OnBadRow) -> pa.Table:
+    """The rows of a CSV file but for those with another number of values. Raises as `rows_of_files`.
+
+    `pass_over` is called for each of these, with its number among the rows of the file, the header counted, and text;
+    it returns "skip". Cost: a read of the file.
+    """
+    (found,) = _guarded(file, functools.partial(_csv_tables, pass_over=pass_over), reading)
+    with naming(file):
+        return found if reading.wanted is None else align(found, reading.wanted)
+
+
+def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadRow | None = None) -> Iterator[pa.Table]:
     options, known = reading.options, reading.wanted if reading.wanted is not None else reading.stored
-    parse = pa_csv.ParseOptions(delimiter=options.csv_separator, quote_char=options.csv_quote, newlines_in_values=True)
     with closing(storage.open_input(path)) as source:
-        names = _csv_names(source, parse, has_header=options.csv_header, known=known)
+        skip: OnBadRow | None = None if pass_over is None else lambda _: "skip"
+        names = _csv_names(source, _parse_options(options, skip), has_header=options.csv_header, known=known)
     types: Mapping[str, pa.DataType] = {} if known is None else {field.name: field.type for field in known}
     texts = {} if options.csv_infers else {name: pa.string() for name in names if name not in types}
     with closing(storage.open_input(path)) as source:
         yield pa_csv.read_csv(
             source,
-            read_options=pa_csv.ReadOptions(column_names=names, skip_rows=1 if options.csv_header else 0),
-            parse_options=parse,
+            read_options=pa_csv.ReadOptions(
+                column_names=names,
+                skip_rows=1 if options.csv_header else 0,
+                use_threads=pass_over is None,  # threads do not know the numbers of rows
+            ),
+            parse_options=_parse_options(options, pass_over),
             convert_options=pa_csv.ConvertOptions(
                 column_types={**{name: types[name] for name in names if name in types}, **texts},
                 null_values=[options.csv_null],
                 strings_can_be_null=True,
             ),
         )
+
+
+def _parse_options(options: FolderOptions, pass_over: OnBadRow | None) -> pa_csv.ParseOptions:
+    return pa_csv.ParseOptions(
+        delimiter=options.csv_separator,
+        quote_char=options.csv_quote,
+        newlines_in_values=True,
+        invalid_row_handler=pass_over,
+    )
 
 
 def _csv_names(source: Any, parse: pa_csv.ParseOptions, *, has_header: bool, known: pa.Schema | None) -> list[str]:

@@ -14,7 +14,7 @@ from pyhudi.streamer.sources.apart import Apart
 from pyhudi.streamer.sources.file_records import rows_apart_of_files
 from pyhudi.streamer.sources.file_rows import Reading, rows_of_files
 from pyhudi.streamer.sources.folder import ReadFiles, new_files
-from pyhudi.streamer.sources.protocol import Pull, Rows
+from pyhudi.streamer.sources.protocol import Check, Pull, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,13 @@ class FileSource:
         return rows_of_files(self.kind, files, Reading(self.storage, self.options, wanted, stored))
 
     def _rows_apart(
-        self, files: list[FileInfo], wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool
+        self,
+        files: list[FileInfo],
+        wanted: pa.Schema | None,
+        stored: pa.Schema | None,
+        *,
+        fits: bool,
+        check: Check | None = None,
     ) -> Apart:
+        del check  # of messages
         return rows_apart_of_files(self.kind, files, Reading(self.storage, self.options, wanted, stored), fits=fits)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyhudi.config.options_streamer import KafkaOptions
 from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
 from pyhudi.streamer.checkpoints import Checkpoint
-from pyhudi.streamer.sources.apart import Apart, Origin, UnreadableError, numbered, read_apart
+from pyhudi.streamer.sources.apart import Apart, Origin, UnreadableError, numbered, read_apart, with_numbers
 from pyhudi.streamer.sources.avro_rows import joined_rows, rows_of_avro
 from pyhudi.streamer.sources.json_rows import joined, rows_of_json
 from pyhudi.streamer.sources.kafka_client import client_options, read_messages, topic_of
@@ -28,7 +28,7 @@ from pyhudi.streamer.sources.kafka_offsets import (
     parse_checkpoint,
 )
 from pyhudi.streamer.sources.moved_keys import deletes_again, of_silent_partitions, put_off_deletes, with_deletes
-from pyhudi.streamer.sources.protocol import Pull
+from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
 JSON: Final = "JsonKafkaSource"
@@ -115,6 +115,7 @@ class KafkaSource:
         stored: pa.Schema | None,
         *,
         fits: bool,
+        check: Check | None = None,
     ) -> Apart:
         messages = fetch()
         columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
@@ -123,7 +124,13 @@ class KafkaSource:
 
         def read(start: int, stop: int) -> pa.Table:
             count = stop - start
-            rows = numbered(lambda: self.decode(values.slice(start, count), only, known, fits=fits), start, count)
+            decode = functools.partial(self.decode, values.slice(start, count), only, known, fits=fits)
+            if check is None:
+                rows = numbered(decode, start, count)
+            else:
+                messages_read = decode()
+                check(messages_read)
+                rows = with_numbers(messages_read, start)
             return _with_columns(rows, {name: column.slice(start, count) for name, column in columns.items()})
 
         parts, failed = read_apart(len(values), read, _FAILURES[self.kind])
@@ -173,8 +180,9 @@ def _state(topic_id: str | None, text: str, again: Offsets) -> str | None:
 
 
 def _columns_of_offsets(messages: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """The columns that say where a row comes from, as JVM Hudi names them."""
-    return {f"_hoodie_kafka_source_{name}": messages[name] for name in ("offset", "partition", "timestamp")}
+    """The columns that say where a row comes from."""
+    names = ("offset", "partition", "timestamp")
+    return {column: messages[name] for column, name in zip(COLUMNS_OF_OFFSETS, names, strict=True)}
 
 
 def _without(schema: pa.Schema | None, columns: Mapping[str, pa.ChunkedArray]) -> pa.Schema | None:

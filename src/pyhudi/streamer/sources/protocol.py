@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -12,12 +12,19 @@ from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.apart import Apart
 
 Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+Check: TypeAlias = Callable[[pa.Table], None]
+"""Raises `UnreadableError` where one of these records cannot become a row."""
+PARTITION: Final = "_hoodie_kafka_source_partition"
+COLUMNS_OF_OFFSETS: Final = ("_hoodie_kafka_source_offset", PARTITION, "_hoodie_kafka_source_timestamp")
+"""The columns that say which message of a topic a row comes from, as JVM Hudi names them."""
 
 
 class ReadApart(Protocol):
     """See `Pull.read_apart`."""
 
-    def __call__(self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool) -> Apart:
+    def __call__(
+        self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool, check: Check | None = None
+    ) -> Apart:
         """Raises as `Pull.read`."""
         ...
 
@@ -33,7 +40,8 @@ class Pull:
             table, whose types the values get where nothing else says them. It may be called again.
         items: how many files or messages; 0 where only the checkpoint moves.
         read_apart: the same, with what cannot be read apart from the rows. With `fits` a value that is not of the type
-            of the table's column cannot be read. None for a source without records that could fail alone.
+            of the table's column cannot be read; nor can a message of a topic for which `check` raises. None for a
+            source without records that could fail alone.
         must_be_kept: whether the source would be at another place without this checkpoint, and pass something over.
     """
 
