@@ -14,6 +14,9 @@ from pyhudi.commands.output import Output
     TABLE,
     argument("--html", metavar="FILE", help="write the page into this file, which needs nothing else"),
     argument("--where", default="", metavar="CONDITION", help="show what a read with this condition opens"),
+    argument(
+        "--writes", type=whole_number, default=200, metavar="N", help="how many of the newest writes are read (200)"
+    ),
     argument("--port", type=whole_number, default=0, metavar="N", help="the port on this machine (any free one)"),
 )
 def inspect(chosen: argparse.Namespace, output: Output) -> None:
@@ -24,20 +27,24 @@ def inspect(chosen: argparse.Namespace, output: Output) -> None:
     # Help does without what draws and serves.
     from pyhudi.environment import SYSTEM  # noqa: PLC0415
     from pyhudi.inspector.facts import collect  # noqa: PLC0415
-    from pyhudi.inspector.page import page  # noqa: PLC0415
+    from pyhudi.inspector.page import Asked, page  # noqa: PLC0415
     from pyhudi.inspector.server import Inspector  # noqa: PLC0415
 
-    table = opened(chosen)
+    table, first = opened(chosen), Asked(chosen.where, chosen.writes)
 
-    def page_of(where: str, *, asks: bool = True) -> str:
-        now = table.refresh()
-        return page(collect(now, where, lambda text: conditions_of([text], now.schema)), where=where, asks=asks)
+    def page_of(asked: Asked, *, answers: bool) -> str:
+        facts = collect(table, asked.where, lambda text: conditions_of([text], table.schema), writes=asked.writes)
+        return page(facts, asked, answers=answers)
+
+    def page_of_now(asked: Asked) -> str:
+        table.refresh()
+        return page_of(asked, answers=True)
 
     if chosen.html is not None:
-        Path(chosen.html).write_text(page_of(chosen.where, asks=False), encoding="utf-8")
+        Path(chosen.html).write_text(page_of(first, answers=False), encoding="utf-8")
         output.line(f"written: {chosen.html}")
         return
-    with Inspector(page_of, SYSTEM.ids.uuid(), chosen.port) as server:
+    with Inspector(page_of_now, SYSTEM.ids.uuid(), chosen.port, first=first) as server:
         output.line(f"The inspector is at {server.url}")
         output.line("Ctrl-C ends it.")
         server.serve_forever()

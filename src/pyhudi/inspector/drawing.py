@@ -7,96 +7,85 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyhudi.api.display import bytes_text
-from pyhudi.inspector.facts import GroupEvent, Moment, Write
+from pyhudi.inspector.lanes import PLACES, Lane, Lanes, Mark
+from pyhudi.inspector.writes import Column, GroupEvent, amplification
 from pyhudi.markup import Html, joined, tag
 
 _WIDTH: Final = 1000
-_CELLS: Final = 250
-"""A lane has so many places; instants that fall on one are drawn as one."""
-_LANES: Final = (
-    ("writes", ("commit", "deltacommit", "replacecommit")),
-    ("compactions", ("compaction", "logcompaction")),
-    ("clusterings", ("clustering",)),
-    ("cleans", ("clean",)),
-    ("rollbacks and restores", ("rollback", "restore")),
-    ("savepoints", ("savepoint",)),
-    ("index builds", ("indexing",)),
-)
+_WINDOW: Final = 20
+"""The write amplification is drawn over so many columns."""
 
 
-def lanes(moments: Sequence[Moment], *, is_merge_on_read: bool) -> Html:
-    """The timeline: a lane for each kind of action that there is, with pending instants of their own colour.
-
-    The commits of a merge-on-read table are its compactions.
-    """
-    if not moments:
-        return tag("p", "There is no instant yet.")
-    first = min(one.begin_ms for one in moments)
-    last = max(max(one.begin_ms, one.end_ms or 0) for one in moments)
-    place = _places(first, last)
-    rows = []
-    for name, actions in _LANES:
-        inside = [one for one in moments if _action_of_lane(one, is_merge_on_read) in actions]
-        if inside:
-            pending = sum(one.state != "completed" for one in inside)
-            words = f"{name}: {len(inside):,}" + (f", {pending:,} pending" if pending else "")
-            rows.append(tag("div", tag("span", words), _lane(inside, place, words), class_="lane"))
-    return joined(rows)
+def lanes(timeline: Lanes) -> Html:
+    """The timeline: a lane for each kind of action that there is, with pending instants of their own colour."""
+    place = _places(timeline.begin_ms, timeline.end_ms)
+    return joined(_lane(lane, place) for lane in timeline.lanes)
 
 
-def _action_of_lane(one: Moment, is_merge_on_read: bool) -> str:
-    return "compaction" if is_merge_on_read and one.action == "commit" else one.action
+def _lane(lane: Lane, place: Callable[[int], float]) -> Html:
+    words = f"{lane.name}: {lane.instants:,}" + (f", {lane.pending:,} pending" if lane.pending else "")
+    least = _WIDTH / PLACES - 1
+    drawn = [
+        _rect(
+            begin := place(mark.begin_ms) * (1 - 1 / PLACES),
+            2,
+            max(least, place(mark.end_ms) - begin),
+            16,
+            "done" if mark.is_completed else "pending",
+            _title_of(mark),
+        )
+        for mark in lane.marks
+    ]
+    return tag("div", tag("span", words), _svg(drawn, 20, words), class_="lane")
 
 
-def _lane(moments: Sequence[Moment], place: Callable[[int], float], words: str) -> Html:
-    cells: dict[tuple[int, bool], list[Moment]] = {}
-    for one in moments:
-        cell = int(place(one.begin_ms) / _WIDTH * (_CELLS - 1))
-        cells.setdefault((cell, one.state == "completed"), []).append(one)
+def _title_of(mark: Mark) -> str:
+    instant = mark.first
+    if mark.count > 1:
+        return f"{mark.count:,} instants from {instant.requested_time} to {mark.last.requested_time}"
+    took = f", {max(0, mark.end_ms - mark.begin_ms) / 1000:,.1f} s" if instant.completion_time else ""
+    return f"{instant.action} {instant.requested_time}, {instant.state.name.lower()}{took}"
+
+
+def rows_over_time(columns: Sequence[Column]) -> Html:
+    """Rows that writes inserted, updated and deleted, one on the other."""
+    most = max((column.inserted + column.updated + column.deleted for column in columns), default=0)
     drawn = []
-    for (cell, completed), group in sorted(cells.items()):
-        begin = cell * _WIDTH / _CELLS
-        end = max(place(one.end_ms or one.begin_ms) for one in group)
-        width = max(_WIDTH / _CELLS - 1, end - begin)
-        title = _title_of(group)
-        drawn.append(_rect(begin, 2, width, 16, "done" if completed else "pending", title))
-    return _svg(drawn, 20, words)
-
-
-def _title_of(group: Sequence[Moment]) -> str:
-    one = group[0]
-    if len(group) > 1:
-        return f"{len(group):,} instants from {one.instant} to {group[-1].instant}"
-    took = "" if one.end_ms is None else f", {max(0, one.end_ms - one.begin_ms) / 1000:,.1f} s"
-    return f"{one.action} {one.instant}, {one.state}{took}"
-
-
-def rows_over_time(writes: Sequence[Write]) -> Html:
-    """A bar for each write: rows that it inserted, updated and deleted, one on the other."""
-    most = max((one.inserted + one.updated + one.deleted for one in writes), default=0)
-    drawn = []
-    for at, one in enumerate(writes):
+    for at, column in enumerate(columns):
         top = 100.0
-        counts = (("inserted", one.inserted), ("updated", one.updated), ("deleted", one.deleted))
-        title = f"{one.operation} {one.instant}: " + ", ".join(f"{count:,} {kind}" for kind, count in counts)
+        counts = (("inserted", column.inserted), ("updated", column.updated), ("deleted", column.deleted))
+        title = f"{column.writes}: " + ", ".join(f"{count:,} {kind}" for kind, count in counts)
         for kind, count in counts:
             height = 100 * count / most if most else 0
             top -= height
             if count:
-                drawn.append(_rect(*_column(at, len(writes), top), height, kind, title))
-    return _svg(drawn, 100, f"rows of {len(writes)} writes, at most {most:,} in one")
+                drawn.append(_rect(*_column(at, len(columns), top), height, kind, title))
+    return _svg(drawn, 100, f"rows of {len(columns)} columns, at most {most:,} in one")
 
 
-def bytes_over_time(writes: Sequence[Write]) -> Html:
-    """A bar for each write: the bytes that it wrote, and in front of them those that it changed."""
-    most = max((one.bytes_written for one in writes), default=0)
+def bytes_over_time(columns: Sequence[Column]) -> Html:
+    """The bytes that writes wrote, and in front of them those that they changed."""
+    most = max((column.bytes_written for column in columns), default=0)
     drawn = []
-    for at, one in enumerate(writes):
-        title = f"{one.operation} {one.instant}: {bytes_text(one.bytes_written)} for {bytes_text(one.bytes_changed)}"
-        for kind, size in (("written", one.bytes_written), ("changed", one.bytes_changed)):
+    for at, column in enumerate(columns):
+        title = f"{column.writes}: {bytes_text(column.bytes_written)} for {bytes_text(column.bytes_changed)}"
+        for kind, size in (("written", column.bytes_written), ("changed", column.bytes_changed)):
             height = 100 * min(size, most) / most if most else 0
-            drawn.append(_rect(*_column(at, len(writes), 100 - height), height, kind, title))
-    return _svg(drawn, 100, f"bytes of {len(writes)} writes, at most {bytes_text(most)} in one")
+            drawn.append(_rect(*_column(at, len(columns), 100 - height), height, kind, title))
+    return _svg(drawn, 100, f"bytes of {len(columns)} columns, at most {bytes_text(most)} in one")
+
+
+def amplification_over_time(columns: Sequence[Column]) -> Html:
+    """The write amplification of each column and the 19 before it, which a compaction among them belongs to."""
+    ratios = [amplification(columns[max(0, at - _WINDOW + 1) : at + 1]) for at in range(len(columns))]
+    most = max((ratio for ratio in ratios if ratio is not None), default=0.0)
+    drawn = []
+    for at, (column, ratio) in enumerate(zip(columns, ratios, strict=True)):
+        if ratio is not None:
+            height = 100 * ratio / most
+            title = f"until {column.writes}: {ratio:,.1f}"
+            drawn.append(_rect(*_column(at, len(columns), 100 - height), height, "ratio", title))
+    return _svg(drawn, 100, f"write amplification, at most {most:,.1f}")
 
 
 def life(events: Sequence[GroupEvent], first: int, last: int) -> Html:

@@ -1,94 +1,46 @@
 """Facts of a table that the inspector shows: read once, and made small before they are drawn.
 
-Nothing here grows with the number of commits or files but a few numbers for each; what is drawn is bounded.
+What is read and drawn does not grow with the number of commits: of all but the newest writes only the names are read.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
 from pyhudi.api.explanation import ScanExplanation
 from pyhudi.api.hudi_table import HudiTable
-from pyhudi.api.inspect import TableDetail
-from pyhudi.api.sizes import amplification_table
+from pyhudi.config.enums import TableType
+from pyhudi.config.table_config import TableConfig
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import HudiError
-from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_instant_time
+from pyhudi.inspector.files import Partition, partitions_of_names, partitions_of_view
+from pyhudi.inspector.lanes import Lanes, lanes_of
+from pyhudi.inspector.writes import (
+    GroupEvent,
+    SchemaChange,
+    Write,
+    costs_of,
+    lives_of,
+    read_newest,
+    replaced_groups,
+    schema_changes,
+)
 from pyhudi.read.conditions import Where
-from pyhudi.storage.bounded import at_once
-from pyhudi.table.commits import load_commit_metadata
+from pyhudi.services.frame.runner import due_as_loaded
+from pyhudi.services.frame.service import ServiceCall
+from pyhudi.services.indexing.definitions import listed_indexes
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.file_system_view import view_of
 from pyhudi.table.instant_times import table_zone
-from pyhudi.table.schema import TableSchema
 
 WRITES_READ: Final = 200
-"""So many of the newest writes are read."""
+"""So many of the newest writes are read if nothing else is asked for."""
 GROUPS_DRAWN: Final = 40
-PARTITIONS_LISTED: Final = 200
-_CHANGES_OF_SCHEMA: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """An instant on a lane: from when to when, in milliseconds since the epoch."""
-
-    instant: str
-    action: str
-    state: str
-    begin_ms: int
-    end_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One of the newest writes, compactions and clusterings, and what it cost."""
-
-    instant: str
-    begin_ms: int
-    operation: str
-    writer: str
-    inserted: int
-    updated: int
-    deleted: int
-    bytes_written: int
-    bytes_changed: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupEvent:
-    """What a write did to a file group: `kind` is "base file", "log" or "replaced"."""
-
-    kind: str
-    instant: str
-    begin_ms: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition: its files, and when it was last written."""
-
-    path: str
-    file_groups: int
-    small_files: int
-    base_bytes: int
-    log_bytes: int
-    newest: str
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaChange:
-    """How the columns differ from those before a write."""
-
-    instant: str
-    added: tuple[str, ...]
-    dropped: tuple[str, ...]
-    changed: tuple[str, ...]
+_FILES_OF_A_WRITE: Final = 60
+"""The file-system view is made of so many files per write that is read, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +55,41 @@ class ServiceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """All that a page shows. `pruning`: of the condition that the page was asked for; its error as text."""
+    """All that a page shows.
 
-    detail: TableDetail
-    moments: tuple[Moment, ...]
+    Attributes:
+        config: what the table is.
+        uri: where it is.
+        lanes: its timeline.
+        pending: its instants that are not completed.
+        writes: the newest writes.
+        writes_of: how many completed writes the active timeline has.
+        groups: what the newest writes did to the file groups that they changed most often.
+        groups_of: how many file groups they changed.
+        partitions: the partitions, the largest first.
+        is_by_names: whether these are known from the names of files alone, as there are more writes than were read, or
+            very many files.
+        schema: the columns and their types.
+        schema_changes: how the newest writes changed them.
+        services: what is due.
+        indexes: as `HudiTable.indexes.list` returns them.
+        pruning: of the condition that the page was asked for; its error as text.
+    """
+
+    config: TableConfig
+    uri: str
+    lanes: Lanes
+    pending: tuple[Instant, ...]
     writes: tuple[Write, ...]
-    groups: Mapping[tuple[str, str], tuple[GroupEvent, ...]]
+    writes_of: int
+    groups: Mapping[FileGroupId, tuple[GroupEvent, ...]]
     groups_of: int
     partitions: tuple[Partition, ...]
-    partitions_of: int
+    is_by_names: bool
     schema: tuple[tuple[str, str], ...]
     schema_changes: tuple[SchemaChange, ...]
     services: tuple[ServiceState, ...]
     indexes: tuple[Mapping[str, Any], ...]
-    metadata_partitions: tuple[str, ...]
     pruning: ScanExplanation | str | None
 
 
@@ -124,129 +97,47 @@ def _no_condition(text: str) -> Where:
     return text
 
 
-def collect(table: HudiTable, where: str = "", condition_of: Callable[[str], Where] = _no_condition) -> TableFacts:
+def collect(
+    table: HudiTable,
+    where: str = "",
+    condition_of: Callable[[str], Where] = _no_condition,
+    *,
+    writes: int = WRITES_READ,
+) -> TableFacts:
     """Look at a table. `condition_of`: the condition that the text `where` stands for; it may raise.
 
-    Cost: two listings of each partition, and a read for each of the newest 200 writes.
+    Cost: a listing of each partition, two reads for each of the newest `writes`, and those of `services.due`; with a
+    condition those of `Scan.explain`.
     """
     state = table.handle.state
-    zone = table_zone(state.config)
-
-    def ms(time: str) -> int:
-        return parse_instant_time(time, zone) or 0
-
-    read = _newest_writes(table)
-    files = table.inspect.files()
-    limit = WriteConfig.from_options(table.handle.options).files.small_file_limit
-    partitions = _partitions(files, limit)
-    groups = _lives(read, ms)
+    config, timeline, zone = state.config, state.timeline, table_zone(state.config)
+    call = table.handle.service_call(None, call="inspect")
+    read = read_newest(state, writes)
+    groups, groups_of = lives_of(read, lambda time: parse_instant_time(time, zone) or 0, GROUPS_DRAWN)
+    small = WriteConfig.from_options(table.handle.options).files.small_file_limit
+    files = state.lister.table()
+    is_by_names = len(timeline.completed_writes) > len(read) or len(files) > _FILES_OF_A_WRITE * writes
     return TableFacts(
-        detail=table.inspect.detail(),
-        moments=tuple(_moment(instant, ms) for instant in state.timeline.instants),
-        writes=tuple(_writes(read, ms)),
-        groups=dict(sorted(groups.items(), key=lambda one: -len(one[1]))[:GROUPS_DRAWN]),
-        groups_of=len(groups),
-        partitions=tuple(partitions[:PARTITIONS_LISTED]),
-        partitions_of=len(partitions),
+        config=config,
+        uri=state.storage.uri,
+        lanes=lanes_of(timeline.instants, zone, is_merge_on_read=config.table_type is TableType.MERGE_ON_READ),
+        pending=tuple(instant for instant in timeline.instants if instant.state is not InstantState.COMPLETED),
+        writes=tuple(costs_of(read)),
+        writes_of=len(timeline.completed_writes),
+        groups=groups,
+        groups_of=groups_of,
+        partitions=tuple(
+            partitions_of_names(files, timeline, replaced_groups(read), small)
+            if is_by_names
+            else partitions_of_view(view_of(state.storage, timeline, files).latest, small)
+        ),
+        is_by_names=is_by_names,
         schema=tuple((field.name, str(field.type)) for field in table.schema if not field.name.startswith("_hoodie_")),
-        schema_changes=tuple(_schema_changes(read)),
-        services=tuple(_services(table)),
-        indexes=tuple(table.indexes.list().to_pylist()),
-        metadata_partitions=state.config.metadata_partitions,
+        schema_changes=tuple(schema_changes(read)),
+        services=tuple(_services(call)),
+        indexes=tuple(listed_indexes(call.table, call.settings.heartbeat, call.environment)),
         pruning=_pruning(table, where, condition_of),
     )
-
-
-def _newest_writes(table: HudiTable) -> list[tuple[Instant, CommitMetadata]]:
-    state = table.handle.state
-    instants = state.timeline.completed_writes[-WRITES_READ:]
-    bodies = at_once(state.storage, lambda one: load_commit_metadata(state.storage, one, state.version), instants)
-    return list(zip(instants, bodies, strict=True))
-
-
-def _moment(instant: Instant, ms: Any) -> Moment:
-    end = ms(instant.completion_time) if instant.completion_time else None
-    return Moment(
-        instant.requested_time, instant.action.value, instant.state.name.lower(), ms(instant.requested_time), end
-    )
-
-
-def _writes(read: Sequence[tuple[Instant, CommitMetadata]], ms: Any) -> list[Write]:
-    costs = amplification_table(read).to_pylist()
-    found = []
-    for (instant, metadata), cost in zip(read, costs, strict=True):
-        stats = [stat for group in metadata.stats_by_partition.values() for stat in group]
-        found.append(
-            Write(
-                instant=instant.requested_time,
-                begin_ms=ms(instant.requested_time),
-                operation=metadata.operation.value,
-                writer=metadata.extra.get(WRITER_KEY, ""),
-                inserted=sum(stat.num_inserts or 0 for stat in stats),
-                updated=sum(stat.num_update_writes or 0 for stat in stats),
-                deleted=sum(stat.num_deletes or 0 for stat in stats),
-                bytes_written=cost["bytes_written"],
-                bytes_changed=cost["bytes_changed"],
-            )
-        )
-    return found
-
-
-def _lives(read: Sequence[tuple[Instant, CommitMetadata]], ms: Any) -> dict[tuple[str, str], tuple[GroupEvent, ...]]:
-    events: dict[tuple[str, str], list[GroupEvent]] = defaultdict(list)
-    for instant, metadata in read:
-        time = instant.requested_time
-        for path, stats in metadata.stats_by_partition.items():
-            for stat in stats:
-                kind = "base file" if stat.log_version is None else "log"
-                events[path, stat.file_id].append(GroupEvent(kind, time, ms(time), stat.total_write_bytes))
-        for path, replaced in (metadata.replaced_file_ids or {}).items():
-            for file_id in replaced:
-                events[path, file_id].append(GroupEvent("replaced", time, ms(time), 0))
-    return {group: tuple(life) for group, life in events.items()}
-
-
-def _partitions(files: pa.Table, small: int) -> list[Partition]:
-    groups: Counter[str] = Counter()
-    smalls: Counter[str] = Counter()
-    base: Counter[str] = Counter()
-    logs: Counter[str] = Counter()
-    newest: dict[str, str] = {}
-    columns = (files[name].to_pylist() for name in ("partition_path", "size", "log_size", "instant"))
-    for path, size, log_size, instant in zip(*columns, strict=True):
-        groups[path] += 1
-        smalls[path] += size is not None and size < small
-        base[path] += size or 0
-        logs[path] += log_size
-        newest[path] = max(newest.get(path, ""), instant)
-    found = [Partition(path, groups[path], smalls[path], base[path], logs[path], newest[path]) for path in groups]
-    return sorted(found, key=lambda one: (-(one.base_bytes + one.log_bytes), one.path))
-
-
-def _schema_changes(read: Sequence[tuple[Instant, CommitMetadata]]) -> list[SchemaChange]:
-    changes, former, former_text = [], None, None
-    for instant, metadata in read:
-        text = metadata.schema
-        if text is None or text == former_text:
-            continue
-        columns = {
-            field.name: str(field.type) for field in TableSchema.from_avro(text, source=instant.requested_time).arrow
-        }
-        if former is not None:
-            change = SchemaChange(
-                instant.requested_time,
-                tuple(f"{name} {kind}" for name, kind in columns.items() if name not in former),
-                tuple(f"{name} {kind}" for name, kind in former.items() if name not in columns),
-                tuple(
-                    f"{name} {former[name]} \N{RIGHTWARDS ARROW} {kind}"
-                    for name, kind in columns.items()
-                    if former.get(name, kind) != kind
-                ),
-            )
-            if change.added or change.dropped or change.changed:
-                changes.append(change)
-        former, former_text = columns, text
-    return changes[-_CHANGES_OF_SCHEMA:]
 
 
 _ACTIONS: Final = {
@@ -259,19 +150,18 @@ _ACTIONS: Final = {
 """By which completed instants a service is known. A commit of a merge-on-read table is a compaction."""
 
 
-def _services(table: HudiTable) -> list[ServiceState]:
-    state = table.handle.state
+def _services(call: ServiceCall) -> list[ServiceState]:
     newest: dict[Action, str] = {}
-    for instant in state.timeline.instants:
+    for instant in call.table.timeline.instants:
         if instant.state is InstantState.COMPLETED:
             newest[instant.action] = instant.requested_time
-    is_mor = table.handle.state.config.table_type.value == "MERGE_ON_READ"
-    found = []
-    for row in table.services.due().to_pylist():
-        actions = _ACTIONS.get(row["service"], set()) if is_mor or row["service"] != "compaction" else set()
+    has_compactions = call.table.config.table_type is TableType.MERGE_ON_READ
+    services = []
+    for name, due in due_as_loaded(call):
+        actions = _ACTIONS.get(name, set()) if has_compactions or name != "compaction" else set()
         last = max((newest[action] for action in actions if action in newest), default=None)
-        found.append(ServiceState(row["service"], last, row["due"], row["reason"]))
-    return found
+        services.append(ServiceState(name, last, due.is_due, due.reason))
+    return services
 
 
 def _pruning(table: HudiTable, where: str, condition_of: Callable[[str], Where]) -> ScanExplanation | str | None:

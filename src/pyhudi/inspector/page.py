@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlencode
 
 from pyhudi.api.display import bytes_text, counted
 from pyhudi.api.explanation import pruned
-from pyhudi.inspector.drawing import bytes_over_time, lanes, life, rows_over_time
-from pyhudi.inspector.facts import TableFacts
+from pyhudi.inspector.drawing import amplification_over_time, bytes_over_time, lanes, life, rows_over_time
+from pyhudi.inspector.facts import WRITES_READ, TableFacts
+from pyhudi.inspector.writes import amplification, columns_of
 from pyhudi.markup import Html, bar, joined, table, tag
 
 _STYLE: Final = """
@@ -30,25 +33,37 @@ margin-right:.5rem}
 .barred{white-space:nowrap}.lane{margin:.5rem 0}.ends{display:flex;justify-content:space-between}
 .key{display:inline-block;margin-right:1rem}.key svg{display:inline-block;width:.9rem;height:.9rem;margin-right:.3rem}
 .done,.part,.inserted,.base-file{fill:var(--blue)}.pending,.replaced,.deleted{fill:var(--red)}
-.updated,.log,.changed{fill:var(--orange)}.written{fill:var(--grey)}
+.updated,.log,.changed,.ratio{fill:var(--orange)}.written{fill:var(--grey)}
 .plus{color:var(--green)}.minus{color:var(--red)}
 input{font:inherit;width:20rem;max-width:100%}button{font:inherit}
 .skip{position:absolute;left:-99rem}.skip:focus{left:1rem}
 """
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'"
 _ROWS_OF_A_TABLE: Final = 100
+_COLUMNS_DRAWN: Final = 200
+_PARTITIONS_LISTED: Final = 200
 
 
-def page(facts: TableFacts, *, where: str = "", asks: bool = False) -> str:
-    """The document. `where`: the condition that `facts` have been asked for; `asks`: with a form for another one."""
-    detail = facts.detail
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page is asked for: the condition of a read, and how many of the newest writes are read."""
+
+    where: str = ""
+    writes: int = WRITES_READ
+
+
+FIRST: Final = Asked()
+
+
+def page(facts: TableFacts, asked: Asked = FIRST, *, answers: bool = False) -> str:
+    """The document of what was asked for. `answers`: it has a form and links for something else."""
     parts = {
         "Timeline": _timeline(facts),
-        "Writes": _writes(facts),
+        "Writes": _writes(facts, asked, answers=answers),
         "Partitions": _partitions(facts),
         "File groups": _groups(facts),
         "Services": _services(facts),
-        "Filter": _filter(facts, where, asks=asks),
+        "Filter": _filter(facts, asked, answers=answers),
         "Columns": _columns(facts),
         "Metadata table": _metadata_table(facts),
     }
@@ -58,7 +73,7 @@ def page(facts: TableFacts, *, where: str = "", asks: bool = False) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("title", f"{detail.name} \N{MIDDLE DOT} pyhudi"),
+        tag("title", f"{facts.config.name} \N{MIDDLE DOT} pyhudi"),
         tag("style", Html(_STYLE)),
     )
     links = [tag("a", name, href=f"#{_anchor(name)}") for name in shown]
@@ -69,7 +84,7 @@ def page(facts: TableFacts, *, where: str = "", asks: bool = False) -> str:
     body = tag(
         "body",
         tag("a", "To the content", href="#content", class_="skip"),
-        tag("header", tag("h1", detail.name), _summary(facts), tag("nav", *links, aria_label="sections")),
+        tag("header", tag("h1", facts.config.name), _summary(facts), tag("nav", *links, aria_label="sections")),
         tag("main", *sections, id="content"),
     )
     return "<!doctype html>\n" + tag("html", head, body, lang="en")
@@ -80,32 +95,38 @@ def _anchor(name: str) -> str:
 
 
 def _summary(facts: TableFacts) -> Html:
-    detail = facts.detail
-    keys = ", ".join(detail.record_key_fields) or "generated"
-    by = ", ".join(detail.partition_fields or ()) or "not partitioned"
-    size = f"{counted(detail.base_files, 'base file')}, {counted(detail.logs, 'log')}, {bytes_text(detail.bytes)}"
+    config, partitions = facts.config, facts.partitions
+    keys = ", ".join(config.record_key_fields) or "generated"
+    by = ", ".join(config.partition_fields or ()) or "not partitioned"
+    sizes = [
+        counted(len(partitions), "partition"),
+        counted(sum(partition.base_files for partition in partitions), "base file"),
+        counted(sum(partition.logs for partition in partitions), "log"),
+        bytes_text(sum(partition.bytes for partition in partitions)),
+    ]
+    words = ", ".join(sizes)
     return joined(
         [
-            tag("p", detail.uri, class_="soft"),
-            tag("p", f"{detail.type}, version {detail.version}. Record key: {keys}. Partitioned by: {by}."),
-            tag("p", f"{counted(detail.partitions, 'partition')}, {size}. {counted(detail.writes, 'active write')}."),
+            tag("p", facts.uri, class_="soft"),
+            tag("p", f"{config.table_type.value}, version {config.version}. Record key: {keys}. Partitioned by: {by}."),
+            tag("p", f"{words}. {counted(facts.writes_of, 'active write')}."),
         ]
     )
 
 
 def _timeline(facts: TableFacts) -> Html:
-    if not facts.moments:
+    if not facts.lanes.lanes:
         return tag("p", "There is no instant yet.")
-    ends = (facts.moments[0].instant, facts.moments[-1].instant)
-    pending = [one for one in facts.moments if one.state != "completed"]
+    marks = [mark for lane in facts.lanes.lanes for mark in lane.marks]
+    ends = (min(mark.first.requested_time for mark in marks), max(mark.last.requested_time for mark in marks))
     parts = [
-        lanes(facts.moments, is_merge_on_read=facts.detail.type == "MERGE_ON_READ"),
+        lanes(facts.lanes),
         tag("p", *(tag("span", end) for end in ends), class_="ends soft"),
         _keys(("done", "completed"), ("pending", "pending")),
     ]
-    if pending:
-        rows = [(one.instant, one.action, one.state) for one in pending[:_ROWS_OF_A_TABLE]]
-        parts.append(table("Instants that are not completed", ("instant", "action", "state"), rows))
+    if facts.pending:
+        rows = [(each.requested_time, each.action, each.state.name.lower()) for each in facts.pending]
+        parts.append(table("Instants that are not completed", ("instant", "action", "state"), rows[:_ROWS_OF_A_TABLE]))
     return joined(parts)
 
 
@@ -117,55 +138,80 @@ def _keys(*kinds: tuple[str, str]) -> Html:
     return tag("p", *(key(*kind) for kind in kinds))
 
 
-def _writes(facts: TableFacts) -> Html:
+def _writes(facts: TableFacts, asked: Asked, *, answers: bool) -> Html:
     writes = facts.writes
     if not writes:
-        return tag("p", "There is no write yet.")
-    written, changed = (sum(getattr(one, name) for one in writes) for name in ("bytes_written", "bytes_changed"))
-    ratio = f"{written / changed:,.1f}" if changed else "unknown"
-    net = sum(one.inserted - one.deleted for one in writes)
+        return tag("p", "There is no write yet." if not facts.writes_of else "No write was read.")
+    written, changed = (sum(getattr(write, name) for write in writes) for name in ("bytes_written", "bytes_changed"))
+    ratio = amplification(writes)
+    net = sum(write.inserted - write.deleted for write in writes)
+    columns = columns_of(writes, _COLUMNS_DRAWN)
     rows = [
         (
-            one.instant,
-            one.operation,
-            *(f"{count:,}" for count in (one.inserted, one.updated, one.deleted)),
-            bytes_text(one.bytes_written),
-            one.writer,
+            write.instant,
+            write.operation,
+            *(f"{count:,}" for count in (write.inserted, write.updated, write.deleted)),
+            bytes_text(write.bytes_written),
+            "" if (own := amplification([write])) is None else f"{own:,.1f}",
+            write.writer,
         )
-        for one in reversed(writes[-_ROWS_OF_A_TABLE:])
+        for write in reversed(writes[-_ROWS_OF_A_TABLE:])
     ]
-    head = ("instant", "operation", "inserted", "updated", "deleted", "written", "writer")
+    head = ("instant", "operation", "inserted", "updated", "deleted", "written", "amplification", "writer")
     listed = table("The newest writes, compactions and clusterings", head, rows)
+    of = "" if len(writes) == facts.writes_of else f" of {facts.writes_of:,}"
     return joined(
         [
-            tag("p", f"The newest {len(writes):,} of the active timeline; {net:+,} rows by them."),
-            rows_over_time(writes),
+            tag("p", f"The newest {len(writes):,}{of} of the active timeline; {net:+,} rows by them."),
+            _more_writes(facts, asked) if answers else "",
+            rows_over_time(columns),
             _keys(("inserted", "inserted"), ("updated", "updated"), ("deleted", "deleted")),
-            tag("p", f"Write amplification: {ratio} ({bytes_text(written)} written, {bytes_text(changed)} changed)."),
-            bytes_over_time(writes),
+            tag(
+                "p",
+                f"Write amplification: {'unknown' if ratio is None else f'{ratio:,.1f}'}"
+                f" ({bytes_text(written)} written, {bytes_text(changed)} changed).",
+            ),
+            bytes_over_time(columns),
             _keys(("written", "bytes written"), ("changed", "of changed rows")),
+            amplification_over_time(columns),
+            _keys(("ratio", "write amplification of 20 columns")),
             tag("details", tag("summary", "Each write"), listed),
         ]
     )
 
 
+def _more_writes(facts: TableFacts, asked: Asked) -> Html:
+    """A link to a page that reads more of them."""
+    more = min(10 * max(1, asked.writes), facts.writes_of)
+    if more <= asked.writes:
+        return Html("")
+    query = urlencode({"where": asked.where, "writes": more})
+    return tag("p", tag("a", f"Read the newest {more:,}", href=f"/?{query}"))
+
+
 def _partitions(facts: TableFacts) -> Html:
     if not facts.partitions:
         return tag("p", "There are no files yet.")
-    most = max(one.base_bytes + one.log_bytes for one in facts.partitions)
+    most = facts.partitions[0].bytes
     rows = [
         (
-            one.path or "(the table)",
-            bar(one.base_bytes + one.log_bytes, most, bytes_text(one.base_bytes + one.log_bytes)),
-            f"{one.file_groups:,}",
-            f"{one.small_files:,}",
-            f"{one.log_bytes / one.base_bytes:.2f}" if one.base_bytes else "no base file",
-            one.newest,
+            partition.path or "(the table)",
+            bar(partition.bytes, most, bytes_text(partition.bytes)),
+            f"{partition.file_groups:,}",
+            f"{partition.small_files:,}",
+            f"{partition.log_bytes / partition.base_bytes:.2f}" if partition.base_bytes else "no base file",
+            partition.newest,
         )
-        for one in facts.partitions
+        for partition in facts.partitions[:_PARTITIONS_LISTED]
     ]
-    caption = f"The largest {len(rows):,} of {counted(facts.partitions_of, 'partition')}"
-    return table(caption, ("path", "size", "file groups", "small files", "logs to base", "newest slice"), rows)
+    caption = f"The largest {len(rows):,} of {counted(len(facts.partitions), 'partition')}"
+    head = ("path", "size", "file groups", "small files", "logs to base", "newest slice")
+    by_names = tag(
+        "p",
+        "Counted from the names of the files, as there are more writes or files than are read: files that older writes"
+        " replaced or that lost task attempts left count, too, until they are cleaned.",
+    )
+    return joined([by_names if facts.is_by_names else "", table(caption, head, rows)])
 
 
 def _groups(facts: TableFacts) -> Html:
@@ -175,11 +221,11 @@ def _groups(facts: TableFacts) -> Html:
     rows = [
         tag(
             "div",
-            tag("span", f"{path}/{file_id}" if path else file_id),
+            tag("span", f"{group.partition_path}/{group.file_id}" if group.partition_path else group.file_id),
             life(events, min(times), max(times)),
             class_="lane",
         )
-        for (path, file_id), events in facts.groups.items()
+        for group, events in facts.groups.items()
     ]
     words = f"The {len(rows):,} that the newest writes changed most often, of {facts.groups_of:,} that they changed."
     keys = _keys(("base-file", "base file"), ("log", "log"), ("replaced", "replaced"))
@@ -191,16 +237,17 @@ def _services(facts: TableFacts) -> Html:
     return table("Table services", ("service", "last", "due", "why"), rows)
 
 
-def _filter(facts: TableFacts, where: str, *, asks: bool) -> Html | None:
+def _filter(facts: TableFacts, asked: Asked, *, answers: bool) -> Html | None:
     parts = []
-    if asks:
-        field = tag("input", name="where", value=where, id="where", placeholder="fare > 10", autocomplete="off")
+    if answers:
+        field = tag("input", name="where", value=asked.where, id="where", placeholder="fare > 10", autocomplete="off")
         label = tag("label", "What does a read with this condition open? ", for_="where")
-        parts.append(tag("form", label, field, tag("button", "Show"), action="/", method="get"))
+        writes = tag("input", type="hidden", name="writes", value=asked.writes)
+        parts.append(tag("form", label, field, writes, tag("button", "Show"), action="/", method="get"))
     if isinstance(facts.pruning, str):
         parts.append(tag("p", facts.pruning, class_="minus", role="alert"))
     elif facts.pruning is not None:
-        parts += [tag("p", "Condition: ", tag("code", where)), pruned(facts.pruning)]
+        parts += [tag("p", "Condition: ", tag("code", asked.where)), pruned(facts.pruning)]
     return joined(parts) if parts else None
 
 
@@ -216,7 +263,7 @@ def _columns(facts: TableFacts) -> Html:
 
 
 def _metadata_table(facts: TableFacts) -> Html:
-    partitions = ", ".join(facts.metadata_partitions)
+    partitions = ", ".join(facts.config.metadata_partitions)
     words = f"It has the partitions {partitions}." if partitions else "This table has no metadata table."
     parts = [tag("p", words)]
     if facts.indexes:

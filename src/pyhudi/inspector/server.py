@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
@@ -12,23 +13,27 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from pyhudi.errors import HudiError
-from pyhudi.inspector.page import POLICY
+from pyhudi.inspector.page import FIRST, POLICY, Asked
 
 _HOST: Final = "127.0.0.1"
 _COOKIE: Final = "pyhudi-inspector"
 _log = logging.getLogger("pyhudi")
-PageOf = Callable[[str], str]
-"""From a condition, as text, to the document."""
+PageOf = Callable[[Asked], str]
+"""From what is asked for to the document."""
 
 
 class Inspector(ThreadingHTTPServer):
-    """A server of pages on loopback. `url` has the token, and is all that one needs to look."""
+    """A server of pages on loopback. `url` has the token, and is all that one needs to look.
+
+    `first`: what a page is asked for that names nothing else.
+    """
 
     daemon_threads = True
 
-    def __init__(self, page_of: PageOf, token: str, port: int = 0) -> None:
+    def __init__(self, page_of: PageOf, token: str, port: int = 0, *, first: Asked = FIRST) -> None:
         super().__init__((_HOST, port), _Handler)
         self.page_of = page_of
+        self.first = first
         self.token = token
 
     @property
@@ -62,11 +67,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self._has_cookie():
             self._answer(HTTPStatus.FORBIDDEN, "open the URL that `pyhudi inspect` has printed: it has a token")
         else:
-            self._page(asked.get("where", [""])[0])
+            first, writes = self.server.first, asked.get("writes", [""])[0]
+            number = int(writes) if re.fullmatch("[0-9]{1,9}", writes) else first.writes
+            self._page(Asked(asked.get("where", [first.where])[0], number))
 
-    def _page(self, where: str) -> None:
+    def _page(self, asked: Asked) -> None:
         try:
-            self._answer(HTTPStatus.OK, self.server.page_of(where), kind="text/html")
+            self._answer(HTTPStatus.OK, self.server.page_of(asked), kind="text/html")
         except HudiError as error:
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"the table cannot be shown: {error}")
 

@@ -7,25 +7,35 @@ import re
 import shutil
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.table_builder import COW_TABLES, MOR_TABLES, TableBuilder
+from tests.support.tables import open_table
 
 import pyhudi
 from pyhudi.commands.command_line import main
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.inspector.drawing import lanes
-from pyhudi.inspector.facts import Moment, collect
-from pyhudi.inspector.page import page
+from pyhudi.inspector.facts import collect
+from pyhudi.inspector.files import partitions_of_names, partitions_of_view
+from pyhudi.inspector.lanes import lanes_of
+from pyhudi.inspector.page import Asked, page
 from pyhudi.inspector.server import Inspector
+from pyhudi.inspector.writes import read_newest
 from pyhudi.markup import Html, tag
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_system_view import view_of
+from pyhudi.table.state import load_table
+from pyhudi.testing.faults import FaultStorage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
 NASTY = '<img src=x onerror="alert(1)">\'&\u202e'
@@ -60,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def document(folder: Path) -> str:
     return page(
-        collect(pyhudi.HudiTable.for_path(folder), "fare", lambda _: [("fare", ">", 100.0)]), where="fare > 100"
+        collect(pyhudi.HudiTable.for_path(folder), "fare", lambda _: [("fare", ">", 100.0)]), Asked("fare > 100")
     )
 
 
@@ -115,21 +125,87 @@ def test_condition_that_is_wrong_is_said_on_the_page(folder: Path) -> None:
         raise pyhudi.errors.ConfigError("there is no such column", column=text)
 
     table = pyhudi.HudiTable.for_path(folder)
-    assert "there is no such column" in words_of(page(collect(table, "<x> = 1", refuse), where="<x> = 1", asks=True))
+    assert "there is no such column" in words_of(
+        page(collect(table, "<x> = 1", refuse), Asked("<x> = 1"), answers=True)
+    )
 
 
-def test_hundred_thousand_instants_are_drawn_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = [Moment(f"{at:017d}", "commit", "completed", at * 1000, at * 1000 + 400) for at in range(100_000)]
-    began = time.process_time()
-    drawn = lanes(moments, is_merge_on_read=False)
-    assert time.process_time() - began < 2
-    assert drawn.count("<rect") <= 250
-    assert "writes: 100,000" in drawn
+def minute(number: int) -> InstantTime:
+    day, rest = divmod(number, 24 * 60)
+    moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day, minutes=rest)
+    return InstantTime(moment.strftime("%Y%m%d%H%M%S000"))
+
+
+def test_hundred_thousand_instants_are_drawn_as_few() -> None:
+    instants = [
+        Instant(minute(at), Action.COMMIT, InstantState.COMPLETED, minute(at + 1)) for at in range(0, 200_000, 2)
+    ]
+    pending = Instant(minute(200_000), Action.COMMIT, InstantState.INFLIGHT)
+    (lane,) = lanes_of([*instants, pending], UTC, is_merge_on_read=False).lanes
+    assert (lane.instants, lane.pending) == (100_001, 1)
+    assert len(lane.marks) == 251
+    assert [mark.count for mark in lane.marks[1:-2]] == [400] * 248
+
+    drawn = lanes(lanes_of(instants[:2], UTC, is_merge_on_read=True))
+    assert "compactions: 2" in drawn
+    assert "commit 20260101000000000, completed, 60.0 s" in drawn
+
+
+def with_copies_of_its_write(writes: int) -> Storage:
+    """A table with so many writes on its active timeline: one, and copies of its files there under earlier times."""
+    storage = TableBuilder(9, "cow").commit(rows=6).build()
+    (write,) = load_table(storage).timeline.completed_writes
+    for info in storage.list_folder(".hoodie/timeline").files:
+        body = storage.read(info.path)
+        for at in range(writes - 1):
+            path = info.path.replace(write.requested_time, minute(2 * at))
+            storage.put(path.replace(str(write.completion_time), minute(2 * at + 1)), body)
+    return storage
+
+
+def test_page_reads_the_newest_writes_alone_however_many_there_are() -> None:
+    """Calls do not grow with the timeline; without a clock, as tests of time fail on busy machines."""
+    calls = {}
+    for writes in (20, 400):
+        storage = FaultStorage(with_copies_of_its_write(writes))
+        facts = collect(open_table(storage), writes=10)
+        calls[writes] = len(storage.operations)
+        assert (len(facts.writes), facts.writes_of, facts.is_by_names) == (10, writes, True)
+        words = words_of(page(facts, Asked(writes=10), answers=True))
+        assert f"The newest 10 of {writes} of the active timeline" in words
+        assert f"Read the newest {min(100, writes)}" in words
+        assert "Counted from the names of the files" in words
+    assert calls[400] == calls[20]
+
+
+@pytest.mark.parametrize("builder", [*COW_TABLES, *MOR_TABLES], ids=str)
+def test_sizes_by_names_are_those_of_the_view(builder: TableBuilder) -> None:
+    storage = builder.commit(rows=9).delta_commit(updates=4).delete((0, "oslo", 1, "x")).dead_writer().build()
+    if builder.is_merge_on_read:
+        open_table(storage).services.compact()
+    state = load_table(storage)
+    files = state.lister.table()
+    view = partitions_of_view(view_of(storage, state.timeline, files).latest, 10**6)
+    assert partitions_of_names(files, state.timeline, (), 10**6) == view
+    assert view[0].base_files > 0
+
+
+def test_writes_with_very_many_files_are_not_read() -> None:
+    storage = TableBuilder(9, "cow").commit(rows=6).delta_commit(updates=3).build()
+    newest = load_table(storage).timeline.completed_writes[-1]
+    (path,) = [
+        one.path for one in storage.list_folder(".hoodie/timeline").files if str(newest.completion_time) in one.path
+    ]
+    body = storage.read(path)
+    state = load_table(storage)
+    assert [instant for instant, _ in read_newest(state, 2)] == list(state.timeline.completed_writes)
+    storage.put(path, body + bytes(40_000))
+    assert read_newest(load_table(storage), 2) == []
 
 
 @pytest.fixture
 def server() -> Iterator[Inspector]:
-    with Inspector(lambda where: f"<p>{len(where)}</p>", "the-token") as listening:
+    with Inspector(lambda asked: f"<p>{asked.where} {asked.writes}</p>", "the-token") as listening:
         threading.Thread(target=listening.serve_forever, daemon=True).start()
         yield listening
         listening.shutdown()
@@ -145,9 +221,9 @@ def answer(server: Inspector, path: str, **headers: str) -> tuple[int, dict[str,
 def test_browser_with_the_url_gets_the_page_and_others_do_not(server: Inspector) -> None:
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
     with opener.open(server.url) as first:
-        assert (first.url, first.read()) == (f"http://{server.address}/", b"<p>0</p>")
-    with opener.open(f"http://{server.address}/?where=id+%3E+1") as second:
-        assert second.read() == b"<p>6</p>"
+        assert (first.url, first.read()) == (f"http://{server.address}/", b"<p> 200</p>")
+    with opener.open(f"http://{server.address}/?where=id+%3E+1&writes=9") as second:
+        assert second.read() == b"<p>id > 1 9</p>"
         assert second.headers["Content-Security-Policy"].startswith("default-src 'none'")
 
     cookie = {"Cookie": "pyhudi-inspector=the-token"}

@@ -46,7 +46,11 @@ def due_services(call: ServiceCall) -> tuple[tuple[str, Due], ...]:
 
     Cost: that of a load of the table, and for a merge-on-read table a read per commit since the last compaction.
     """
-    call = call.reloaded()
+    return due_as_loaded(call.reloaded())
+
+
+def due_as_loaded(call: ServiceCall) -> tuple[tuple[str, Due], ...]:
+    """`due_services` of the table as it was loaded. Cost: a read per commit since the last compaction, at most."""
     return tuple((service.name, _due_with_plans(service, call)) for service in SERVICES)
 
 
