@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from tests.support.spark import spark
 
 from pyhudi.spark.capabilities import IS_4
-from pyhudi.spark.frames import arrow_of_frame
+from pyhudi.spark.frames import arrow_of_frame, frame_of_arrow
 
 __all__ = ["spark"]
 
 _HERE = Path(__file__).parent
 
-if not IS_4:
+if not IS_4:  # what tests ask of a DataFrame, before PySpark has it
+    _create_of_python = SparkSession.createDataFrame
+
+    def _create(self: SparkSession, data: Any, *args: Any, **named: Any) -> DataFrame:
+        if isinstance(data, pa.Table):
+            return frame_of_arrow(self, data)
+        return _create_of_python(self, data, *args, **named)
+
     DataFrame.toArrow = arrow_of_frame
+    SparkSession.createDataFrame = _create
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

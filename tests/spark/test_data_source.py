@@ -1,4 +1,4 @@
-"""The Python data source: which options a catalog gets to keep, and its second name."""
+"""Views over folders, under both names of the format; and which options a catalog gets to keep."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import pytest
 import pyhudi
 from pyhudi.config.option import OptionWarning
 
-pytest.importorskip("pyspark.sql.datasource", reason="Python data sources need PySpark 4.0")
-
-from pyhudi.spark.data_source import HudiDataSource
-
 KEY = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
 
 
 def test_catalog_keeps_what_reads_need_and_no_password(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark.sql.datasource", reason="PySpark before 4.0 has no Python data sources")
+    from pyhudi.spark.data_source import HudiDataSource
+
     path = str(tmp_path / "t")
     pyhudi.save(pa.table({"id": [1]}), path, hudi_options=KEY)
     options = {"path": path, "hoodie.datasource.query.type": "snapshot", "as.of.instant": "2999-01-01"}

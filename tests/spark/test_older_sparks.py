@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.support.spark import trip_options
 
 import pyhudi
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import HudiError, UnsupportedFeatureError
 from pyhudi.spark import enable, frames
 from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES
+from pyhudi.spark.reads import earlier_columns
 from pyhudi.sql import enable as enabling
+from pyhudi.sql import parser
+from pyhudi.sql.plain import passing
+from pyhudi.sql.statements import temporary_view
+
+IDS = pa.table({"id": [1, 2]})
 
 
 @pytest.fixture
@@ -51,6 +59,78 @@ def test_stream_of_files_is_written_exactly_once_on_every_spark(without_sources:
     table = pyhudi.HudiTable.for_path(str(tmp_path / "t"))
     assert sorted(table.scan(columns=["uuid"]).to_arrow()["uuid"].to_pylist()) == ["0", "1"]
     assert table.inspect.history().num_rows == 2
+
+
+def test_temporary_view_over_a_folder_reads_it_anew_each_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(temporary_view, "HAS_PYTHON_SOURCES", False)
+    table = pyhudi.HudiTable.create(tmp_path / "it's", schema=IDS.schema, record_key="id")
+    table.insert(IDS)
+    path = str(tmp_path / "it's").replace("'", "\\'")
+    (first,) = table.refresh().inspect.history()["instant"].to_pylist()
+
+    for view in ("GLOBAL TEMPORARY VIEW older_view", "TEMP VIEW older_view", "TEMPORARY VIEW `older view`"):
+        spark.sql(f"CREATE OR REPLACE {view} USING hudi OPTIONS (path '{path}')")
+    spark.sql(f"CREATE TEMPORARY VIEW older_then USING hudi OPTIONS (PATH '{path}', as.of.instant '{first}')")
+    table.insert(pa.table({"id": [3]}))
+
+    counts = {view: spark.table(view).count() for view in ("global_temp.older_view", "older_view", "`older view`")}
+    assert set(counts.values()) == {3}
+    assert spark.table("older_then").count() == 2
+    for view in ("older_view", "older view", "older_then"):
+        spark.catalog.dropTempView(view)
+    spark.catalog.dropGlobalTempView("older_view")
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ("v (id BIGINT) USING hudi OPTIONS (path '/t')", "leave the list of columns out"),
+        ("v USING hudi OPTIONS (path '/t') AS SELECT 1", "the end of the statement is expected"),
+        ("v USING hudi", "the path of the table is missing"),
+    ],
+)
+def test_temporary_view_over_a_folder_that_is_not_understood_is_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, rest: str, message: str
+) -> None:
+    monkeypatch.setattr(temporary_view, "HAS_PYTHON_SOURCES", False)
+
+    with pytest.raises(HudiError, match=message):
+        spark.sql(f"CREATE TEMPORARY VIEW {rest}")
+
+
+def test_numbers_of_narrower_files_are_read_where_spark_does_not_widen_them(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(earlier_columns, "CONVERTED_BY_PARQUET", frozenset())
+    narrow = pa.schema([("id", pa.int32()), ("n", pa.int32()), ("km", pa.float32())])
+    wide = pa.schema([("id", pa.int32()), ("n", pa.int64()), ("km", pa.float64())])
+    table = pyhudi.HudiTable.create(tmp_path / "t", schema=narrow, record_key="id")
+    table.insert(pa.table([[1], [2], [0.5]], narrow))
+    table.refresh().insert(pa.table([[2], [1 << 40], [0.25]], wide))
+
+    rows = spark.read.format("hudi").load(str(tmp_path / "t")).orderBy("id")
+
+    assert [tuple(row) for row in rows.select("id", "n", "km").collect()] == [(1, 2, 0.5), (2, 1 << 40, 0.25)]
+
+
+def test_command_that_spark_alone_parses_changes_no_folder_of_a_hudi_table(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parser, "HAS_PYTHON_SOURCES", False)
+    tables = {"older_hudi": "hudi TBLPROPERTIES (primaryKey = 'id')", "older_parquet": "parquet"}
+    for table, form in tables.items():
+        spark.sql(f"CREATE TABLE {table} (id INT) USING {form}")
+        spark.sql(f"INSERT INTO {table} VALUES (1)")
+        text = f"TRUNCATE TABLE {table}"
+        refused = pytest.raises(PySparkException, match="knows nothing of the timeline")
+        with passing(spark, text), refused if table == "older_hudi" else nullcontext():
+            spark._jsparkSession.sql(text)
+
+    assert [spark.table(table).count() for table in tables] == [1, 0]
+    for table in tables:
+        spark.sql(f"DROP TABLE {table}")
 
 
 def test_session_of_connect_before_4_is_refused_before_anything_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from tests.support.spark import temporarily
 
 import pyhudi
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.spark.capabilities import IS_4
 
 
 @pytest.fixture
@@ -47,7 +48,8 @@ def test_statements_in_texts_run_with_their_values(sql: Any) -> None:
     sql("EXECUTE IMMEDIATE 'UPDATE scripted SET v = :v WHERE id = :id' USING (20 AS v, 2 AS id)")
     sql("EXECUTE IMMEDIATE 'INSERT INTO scripted VALUES (5, 5)'")
     assert stored(sql) == [(2, 20), (3, 3), (5, 5)]
-    assert sql("EXECUTE IMMEDIATE 'SELECT max(?) FROM VALUES (1)' USING 7").collect()[0][0] == 7
+    if IS_4:  # before, Spark itself has no such statement
+        assert sql("EXECUTE IMMEDIATE 'SELECT max(?) FROM VALUES (1)' USING 7").collect()[0][0] == 7
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,14 @@ def test_script_that_changes_a_hudi_table_is_refused_by_name(sql: Any, script: s
     assert stored(sql) == [(1, 1), (2, 2), (3, 3)]
 
 
+@pytest.mark.skipif(not IS_4, reason="Spark 3.5 has no scripts")
 def test_script_without_hudi_tables_is_run_by_spark(sql: Any) -> None:
     chosen = "SELECT CASE WHEN x = 3 THEN 'three' ELSE 'other' END"
     script = f"BEGIN DECLARE x INT DEFAULT 3; IF x > 2 THEN {chosen}; END IF; END"
     assert sql(script).collect()[0][0] == "three"
 
 
+@pytest.mark.skipif(not IS_4, reason="Spark 3.5 has no variables")
 def test_variables_of_the_session_stand_in_statements(sql: Any) -> None:
     sql("DECLARE OR REPLACE VARIABLE limit_of_ids INT DEFAULT 2")
     try:

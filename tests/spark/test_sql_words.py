@@ -10,6 +10,7 @@ import pytest
 from tests.support.expressions import EXPRESSIONS, expression_over_words
 
 import pyhudi
+from pyhudi.spark.capabilities import IS_4
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ def test_columns_named_end_and_case_stand_in_every_clause(kind: str, sql: Any) -
     assert stored(sql) == [(1, 6, None)]
 
 
+@pytest.mark.skipif(not IS_4, reason="the expressions are those of Spark 4's grammar, which 3.5 lacks: a::INT")
 def test_expressions_over_columns_named_by_words_are_expressions_of_spark(spark: Any) -> None:
     rng = random.Random(1)
     parser = spark._jsparkSession.sessionState().sqlParser()

@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 
 import pyhudi
 from pyhudi.errors import SqlStatementError, UnsupportedFeatureError
+from pyhudi.spark.capabilities import IS_4
 
 
 @pytest.fixture
@@ -98,6 +99,7 @@ def test_statements_mean_what_they_mean_in_spark_however_they_are_written(kind: 
     assert sql("SELECT id, name, place, ts FROM t ORDER BY id") == SCRIPT[-1][1]
 
 
+@pytest.mark.skipif(not IS_4, reason="Spark 3.5 has no EXECUTE IMMEDIATE")
 def test_parameter_without_a_value_is_the_error_of_spark(sql: Any) -> None:
     with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
         sql("EXECUTE IMMEDIATE 'SELECT :param'")

@@ -25,8 +25,12 @@ from pyhudi.read.scan import ScanSlice
 from pyhudi.read.slices import missing_files_named
 from pyhudi.storage.protocol import Storage
 
-_READ_BY_ALL: Final = frozenset({(pa.int32(), pa.int64()), (pa.int32(), pa.float64()), (pa.float32(), pa.float64())})
-"""(file, table): what the readers of Parquet of all engines convert by themselves."""
+Conversions: TypeAlias = frozenset[tuple[pa.DataType, pa.DataType]]
+"""(file, table): the types of numbers that a reader of Parquet converts by itself."""
+WIDER_NUMBERS: Final[Conversions] = frozenset(
+    {(pa.int32(), pa.int64()), (pa.int32(), pa.float64()), (pa.float32(), pa.float64())}
+)
+"""What most engines convert."""
 _FILES_MAX: Final = 10_000
 """Of how many files this process keeps the columns."""
 FileIdentity: TypeAlias = tuple[str, str, int, int]
@@ -51,7 +55,7 @@ class StoredColumns:
 
     @property
     def is_today(self) -> bool:
-        """Whether any reader of Parquet gets the columns of today from it."""
+        """Whether the reader gets the columns of today from it."""
         return self.names is None and not self.types and not self.inside
 
     @property
@@ -70,8 +74,10 @@ class StoredColumns:
         return name if self.names is None else self.names.stored(name)
 
 
-def stored_columns(storage: Storage, slices: Iterable[ScanSlice], schema: pa.Schema) -> dict[ScanSlice, StoredColumns]:
-    """How the base files of those slices that have one have the columns of a scan.
+def stored_columns(
+    storage: Storage, slices: Iterable[ScanSlice], schema: pa.Schema, converted: Conversions = WIDER_NUMBERS
+) -> dict[ScanSlice, StoredColumns]:
+    """How the base files of those slices that have one have the columns of a scan, for a reader that converts some.
 
     Cost: a footer or two for a table whose columns never changed; otherwise some more for each change. This process
     keeps them.
@@ -82,12 +88,16 @@ def stored_columns(storage: Storage, slices: Iterable[ScanSlice], schema: pa.Sch
             groups[file_slice.files.names_in_base].append(file_slice)
     found: dict[ScanSlice, StoredColumns] = {}
     for names, group in groups.items():
-        found |= _of_group(storage, group, names, schema)
+        found |= _of_group(storage, group, names, schema, converted)
     return found
 
 
 def _of_group(
-    storage: Storage, group: Sequence[ScanSlice], names: StoredNames | None, schema: pa.Schema
+    storage: Storage,
+    group: Sequence[ScanSlice],
+    names: StoredNames | None,
+    schema: pa.Schema,
+    converted: Conversions,
 ) -> dict[ScanSlice, StoredColumns]:
     """For files of the same names."""
     by_write: dict[str, list[ScanSlice]] = defaultdict(list)
@@ -101,7 +111,7 @@ def _of_group(
         write = writes[at]
         if write not in known:
             with missing_files_named(storage):
-                known[write] = _compared(_columns_of(storage, by_write[write][0]), names, schema)
+                known[write] = _compared(_columns_of(storage, by_write[write][0]), names, schema, converted)
         return known[write]
 
     spans = [(0, len(writes) - 1)]
@@ -140,7 +150,7 @@ def _columns_of(storage: Storage, one: ScanSlice) -> pa.Schema:
     return schema
 
 
-def _compared(stored: pa.Schema, names: StoredNames | None, schema: pa.Schema) -> StoredColumns:
+def _compared(stored: pa.Schema, names: StoredNames | None, schema: pa.Schema, converted: Conversions) -> StoredColumns:
     present: Mapping[str, pa.DataType] = {field.name: field.type for field in stored}
     types: list[tuple[str, pa.DataType]] = []
     missing: set[str] = set()
@@ -152,7 +162,7 @@ def _compared(stored: pa.Schema, names: StoredNames | None, schema: pa.Schema) -
             continue
         if name is None or name not in present:
             missing.add(field.name)
-        elif not _is_read(present[name], field.type):
+        elif not _is_read(present[name], field.type, converted):
             if pa.types.is_nested(field.type) or is_reread_as(present[name], field.type):
                 inside = True
             else:
@@ -162,24 +172,24 @@ def _compared(stored: pa.Schema, names: StoredNames | None, schema: pa.Schema) -
     return StoredColumns(names, tuple(types), frozenset(missing), frozenset(readable), inside)
 
 
-def _is_read(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether the readers of Parquet of all engines read one type as the other, or refuse it in their own words."""
+def _is_read(stored: pa.DataType, wanted: pa.DataType, converted: Conversions) -> bool:
+    """Whether the engine's reader of Parquet reads one type as the other, or refuses it in its own words."""
     if pa.types.is_dictionary(stored):
         stored = stored.value_type
     if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
         present = {field.name: field.type for field in stored}
-        return all(_is_read(present.get(field.name, field.type), field.type) for field in wanted)
+        return all(_is_read(present.get(field.name, field.type), field.type, converted) for field in wanted)
     for is_kind in (is_list, pa.types.is_map):
         if is_kind(stored) and is_kind(wanted):
-            return _is_read(_value_of(stored), _value_of(wanted))
-    return _leaf_is_read(stored, wanted)
+            return _is_read(_value_of(stored), _value_of(wanted), converted)
+    return _leaf_is_read(stored, wanted, converted)
 
 
 def _value_of(kind: pa.DataType) -> pa.DataType:
     return kind.item_type if pa.types.is_map(kind) else kind.value_type
 
 
-def _leaf_is_read(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _leaf_is_read(stored: pa.DataType, wanted: pa.DataType, converted: Conversions) -> bool:
     if is_reread_as(stored, wanted):
         return False
     if pa.types.is_decimal(wanted):
@@ -188,7 +198,7 @@ def _leaf_is_read(stored: pa.DataType, wanted: pa.DataType) -> bool:
     numbers = (pa.types.is_integer, pa.types.is_floating)
     is_number = any(kind(stored) for kind in numbers)
     if any(kind(wanted) for kind in numbers):
-        return not is_number or stored == wanted or (stored, wanted) in _READ_BY_ALL
+        return not is_number or stored == wanted or (stored, wanted) in converted
     is_text = is_number or pa.types.is_decimal(stored) or pa.types.is_date(stored)
     return not (pa.types.is_string(wanted) and is_text)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from pyhudi.spark.capabilities import DATASET, IS_4
 from pyhudi.spark.settings import is_connect
@@ -39,11 +40,16 @@ def under(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
 
 
 def frame_of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """A DataFrame of a few rows. Before PySpark 4.0 they pass as tuples of Python."""
-    if IS_4:
+    """A DataFrame of a few rows, with their types also where there are none.
+
+    Before PySpark 4.0 they pass as tuples of Python.
+    """
+    if IS_4 and rows.num_rows:
         return spark.createDataFrame(rows)
+    kinds = zip(spark_schema(rows.schema).fields, rows.schema, strict=True)
+    schema = StructType([StructField(kind.name, kind.dataType, field.nullable) for kind, field in kinds])
     columns = [column.to_pylist(maps_as_pydicts="strict") for column in rows.columns]
-    return spark.createDataFrame(list(zip(*columns, strict=True)), spark_schema(rows.schema))
+    return spark.createDataFrame(list(zip(*columns, strict=True)), schema)
 
 
 def arrow_of_frame(rows: DataFrame) -> pa.Table:

@@ -15,10 +15,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES
 from pyhudi.spark.reads.callbacks import CalledByJava, answer
 from pyhudi.spark.reads.jvm_objects import Jvm
 from pyhudi.spark.weak_session import WeakSession
 from pyhudi.sql.dispatch import statement_of
+from pyhudi.sql.file_commands import check_plan
 from pyhudi.sql.functions.table_functions import calls_functions, register_functions
 from pyhudi.sql.plain import passes
 from pyhudi.sql.rewriting import with_calls
@@ -90,7 +92,10 @@ class Parser(CalledByJava):
             register_functions(spark)
         passed = spark is None or passes(self._session.id, text)
         written = None if passed else with_calls(spark, text, of_view=of_view)
-        return parse(text if written is None else written)
+        plan = parse(text if written is None else written)
+        if spark is not None and not HAS_PYTHON_SOURCES:
+            check_plan(spark, plan)
+        return plan
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "Java":

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sql
 
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.stored_types import StoredColumns, stored_columns
+from pyhudi.spark.capabilities import CONVERTED_BY_PARQUET
 from pyhudi.spark.reads.parquet_files import files_of_slices, rows_of_files
 from pyhudi.spark.types import spark_schema
 from pyhudi.storage.open import open_spec
@@ -25,7 +26,7 @@ def with_earlier_columns(plan: ScanPlan) -> dict[ScanSlice, StoredColumns]:
     if plan.texts_of_numbers or not _may_differ(plan):
         return {}
     slices = [file_slice for file_slice in plan.slices if file_slice.files.source is None]
-    found = stored_columns(open_spec(plan.storage), slices, plan.schema)
+    found = stored_columns(open_spec(plan.storage), slices, plan.schema, CONVERTED_BY_PARQUET)
     return {one: columns for one, columns in found.items() if not columns.is_today}
 
 
@@ -73,7 +74,8 @@ def _may_differ(plan: ScanPlan) -> bool:
 def _widened(kind: pa.DataType) -> bool:
     types = pa.types
     wide = (types.is_floating(kind), types.is_string(kind), types.is_decimal(kind), types.is_date(kind))
-    return any(wide) or any(_widened(kind.field(number).type) for number in range(kind.num_fields))
+    is_wide_integer = types.is_int64(kind) and (pa.int32(), kind) not in CONVERTED_BY_PARQUET
+    return any(wide) or is_wide_integer or any(_widened(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _quoted(name: str) -> str:

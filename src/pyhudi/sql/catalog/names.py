@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -15,7 +16,8 @@ from pyhudi.sql.catalog.table_properties import session_options
 from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.tokens import Name
 
-_PATH_NAMESPACE = "hudi"
+PATH_NAMESPACE: Final = "hudi"
+"""Of names that are paths."""
 
 
 class NotHudi(Exception):  # noqa: N818 - not an error: the statement is Spark's
@@ -130,4 +132,4 @@ class Names:
 
 def is_path(parts: tuple[str, ...]) -> bool:
     """Whether a name is a path: ``hudi.`/path` ``."""
-    return len(parts) == 2 and parts[0].lower() == _PATH_NAMESPACE and "/" in parts[1]
+    return len(parts) == 2 and parts[0].lower() == PATH_NAMESPACE and "/" in parts[1]

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.spark.frames import frame_of_arrow
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.functions.function_rows import file_slice_rows, timeline_rows
 from pyhudi.sql.functions.jvm_functions import current_namespace, plan_of, register
 from pyhudi.sql.functions.metadata_records import metadata_records
 from pyhudi.sql.rewriting import keeps_its_text
 from pyhudi.sql.statements.call import context_of, evaluated, values_of
-from pyhudi.sql.statements.protocol import frame_of
 from pyhudi.sql.text.tokens import Cursor, error_at
 
 _FORMATS: Final = ("latest_state", "cdc")
@@ -43,11 +43,11 @@ def _timeline(spark: SparkSession, table: HudiTable, *asked: str) -> DataFrame:
     word = asked[0].lower() if asked else "false"
     if word not in _TRUTH:
         raise ConfigError("the second argument of hudi_query_timeline must be 'true' or 'false'", given=asked[0])
-    return frame_of(spark, timeline_rows(table.handle.state, archived=_TRUTH[word]))
+    return frame_of_arrow(spark, timeline_rows(table.handle.state, archived=_TRUTH[word]))
 
 
 def _file_slices(spark: SparkSession, table: HudiTable, *asked: str) -> DataFrame:
-    return frame_of(spark, file_slice_rows(table.handle.state, asked[0] if asked else None))
+    return frame_of_arrow(spark, file_slice_rows(table.handle.state, asked[0] if asked else None))
 
 
 def _metadata(spark: SparkSession, table: HudiTable) -> DataFrame:

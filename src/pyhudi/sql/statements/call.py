@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, TableNotFoundError, UnsupportedFeatureError
+from pyhudi.spark.frames import frame_of_arrow
 from pyhudi.spark.options import with_session_store
 from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.catalog.session_tables import SESSION_CATALOG
@@ -22,7 +23,6 @@ from pyhudi.sql.procedures.binding import Argument, WrongArgumentError, bind, ne
 from pyhudi.sql.procedures.call_context import CallContext, Given
 from pyhudi.sql.procedures.declared import Procedure
 from pyhudi.sql.procedures.registry import PROCEDURES
-from pyhudi.sql.statements.protocol import frame_of
 from pyhudi.sql.text.tokens import Cursor, Slice, error_at
 
 _NAMESPACES = ((), ("system",), ("spark_catalog", "system"), ("spark_catalog",))
@@ -148,7 +148,7 @@ def context_of(spark: SparkSession, namespace: tuple[str, ...] = ()) -> CallCont
 
 def shown(spark: SparkSession, answer: pa.Table, condition: str | None, limit: int | None) -> DataFrame:
     """The answer as a DataFrame, of the rows that meet a condition, up to the limit."""
-    rows = frame_of(spark, answer)
+    rows = frame_of_arrow(spark, answer)
     if condition is None:
         return rows
     try:

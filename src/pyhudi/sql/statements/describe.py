@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.spark.frames import frame_of_arrow
 from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
 from pyhudi.sql.catalog.registered import catalog_facts, catalog_schema
 from pyhudi.sql.catalog.session_tables import CatalogTable
-from pyhudi.sql.statements.protocol import frame_of, texts
+from pyhudi.sql.statements.protocol import texts
 from pyhudi.sql.text.tokens import Cursor
 
 _COLUMNS = ["col_name", "data_type", "comment"]
@@ -48,7 +49,7 @@ class DescribeHistory:
 
     def run(self, spark: SparkSession) -> DataFrame:
         """The rows of `table.inspect.history()`."""
-        return frame_of(spark, self.table.open(spark).inspect.history())
+        return frame_of_arrow(spark, self.table.open(spark).inspect.history())
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from pyhudi.spark.frames import frame_of_arrow
-from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import Names
 from pyhudi.sql.text.tokens import Cursor
 
@@ -50,15 +47,4 @@ def texts(spark: SparkSession, columns: Sequence[str], rows: Sequence[Sequence[s
     """Rows of texts as the result of a statement."""
     return spark.createDataFrame(
         [tuple(row) for row in rows], StructType([StructField(name, StringType()) for name in columns])
-    )
-
-
-def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """An Arrow table as the result of a statement, with its types also where it is empty."""
-    if rows.num_rows:
-        return frame_of_arrow(spark, rows)
-    kinds = spark_schema(rows.schema).fields
-    pairs = zip(kinds, rows.schema, strict=True)
-    return spark.createDataFrame(
-        [], StructType([StructField(one.name, one.dataType, of.nullable) for one, of in pairs])
     )

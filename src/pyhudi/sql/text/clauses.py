@@ -11,14 +11,14 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
-def text_value(cursor: Cursor) -> str:
-    """Take a text in quotes, and give its value by Spark's rules: texts side by side are one."""
+def text_value(cursor: Cursor, *, is_single: bool = False) -> str:
+    """Take a text in quotes, and give its value by Spark's rules: texts side by side are one, unless it `is_single`."""
     token = cursor.token
     if token is None or not token.is_text:
         cursor.fail("a text in quotes is expected")
     parts: list[str] = []
     end = None
-    while (token := cursor.token) is not None and token.is_text:
+    while (token := cursor.token) is not None and token.is_text and not (is_single and end not in (None, token.start)):
         if end == token.start:  # 'it''s'
             parts.append(cursor.text[token.start])
         parts.append(_unescaped(cursor.text, token))
@@ -57,7 +57,7 @@ def _pairs(inner: Cursor) -> Iterator[tuple[str, str]]:
 def property_name(cursor: Cursor) -> str:
     """Take the name of a property: a text, or words with dots."""
     if cursor.token is not None and cursor.token.is_text:
-        return text_value(cursor)
+        return text_value(cursor, is_single=True)  # the value may follow without a sign between
     return str(cursor.name())
 
 
