@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyhudi.cdc.event_columns import (
     DELETE,
     OPERATION,
+    ORIGIN_TIME,
     POSTGRESQL,
     binlog_columns,
     check_every_value,
@@ -50,7 +51,7 @@ def debezium_rows(envelopes: pa.Table, kept: Sequence[str]) -> tuple[str, pa.Tab
         OPERATION: operations,
         "_upstream_event_processed_ts_ms": column(envelopes, "ts_ms", pa.int64()),
         "db_shard_source_partition": column(source, "name", pa.string()),
-        "_event_origin_ts_ms": column(source, "ts_ms", pa.int64()),
+        ORIGIN_TIME: column(source, "ts_ms", pa.int64()),
     }
     if database == POSTGRESQL:
         events |= postgres_columns(source, operations)

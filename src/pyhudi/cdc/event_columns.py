@@ -15,6 +15,8 @@ OPERATION: Final = "_change_operation_type"
 """The column that says what a change did: `c` inserted, `u` updated, `d` deleted, `r` read by a snapshot."""
 DELETE: Final = "d"
 """The value of that column in rows that delete."""
+ORIGIN_TIME: Final = "_event_origin_ts_ms"
+"""The column with the time of the change in the database, in milliseconds since the epoch."""
 LSN: Final = "_event_lsn"
 FILE, NUMBER, POSITION, ROW, SEQUENCE = (
     "_event_bin_file",

@@ -13,6 +13,7 @@ from pyhudi.cdc.debezium import with_events
 from pyhudi.cdc.event_columns import (
     DELETE,
     OPERATION,
+    ORIGIN_TIME,
     SNAPSHOT,
     binlog_columns,
     check_every_value,
@@ -99,6 +100,6 @@ def _events(envelopes: pa.Table, operations: pa.StringArray) -> dict[str, pa.Arr
     return {
         "_upstream_event_processed_ts_ms": pc.multiply(seconds, 1000),
         "db_shard_source_partition": column(envelopes, "database", pa.string()),
-        "_event_origin_ts_ms": pc.multiply(seconds, 1000),
+        ORIGIN_TIME: pc.multiply(seconds, 1000),
         **binlog_columns(pc.struct_field(places, "file"), position, row.cast(pa.int32()), operations),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.cdc.envelopes import changed_rows, parsed_changes
-from pyhudi.cdc.event_columns import table_options
+from pyhudi.cdc.event_columns import ORIGIN_TIME, table_options
 from pyhudi.cdc.values import DecimalMode
 from pyhudi.config.options_streamer import ChangeDataOptions
 from pyhudi.config.write_config import WriteConfig
@@ -44,6 +44,12 @@ class ChangeData:
     def options_of_table(self, options: Mapping[str, str]) -> dict[str, str]:
         """The options of a new table, over which those go that are given."""
         return dict(options) if _PAYLOAD in options else {**table_options(self.source), **options}
+
+    def with_event_times(self, config: WriteConfig) -> WriteConfig:
+        """The write whose rows have the time of the change in the database as event time, unless it names another."""
+        if config.input.event_time_field is not None:
+            return config
+        return replace(config, input=replace(config.input, event_time_field=ORIGIN_TIME))
 
     def rows(
         self,

@@ -82,6 +82,8 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     if pull is None and not settings.commits_without_change:
         return None
     config = WriteConfig.from_options(_options(settings, table))
+    if settings.changes is not None:
+        config = settings.changes.with_event_times(config)
     batch = batch_of(pull, settings, table, config, ingestion.errors)
     if batch is None:
         if pull is not None and pull.must_be_kept:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pyhudi.cdc.event_columns import OPERATION, SNAPSHOT
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError
 from pyhudi.streamer.checkpoints import Checkpoint
@@ -18,19 +20,21 @@ def watermark_of_topic(
 ) -> str:
     """What the commit of a batch says of event times. A partition without messages yet holds the watermark back.
 
-    Messages of a partition are in order, and those of two partitions are not, so each counts for itself. Raises
-    `ConfigError` for rows that do not say which partition they come from. Cost: a read of the newest commit.
+    Messages of a partition are in order, and those of two partitions are not, so each counts for itself. A row that a
+    snapshot of a database has read says nothing, as others of its time may still come. Raises `ConfigError` for rows
+    that do not say which partition they come from. Cost: a read of the newest commit.
     """
     if not isinstance(rows, pa.Table) or PARTITION not in rows.column_names or rows[PARTITION].null_count:
         raise ConfigError(
             "each partition of a topic has a watermark of its own: set"
-            " hoodie.streamer.source.kafka.append.offsets=true, and keep its column in transformers; change"
-            " data has no watermark yet",
+            " hoodie.streamer.source.kafka.append.offsets=true, and keep its column in transformers",
             column=PARTITION,
         )
     topic, *places = (reached.text or "").split(",")
     written: dict[str, int | None] = {_name(topic, place.partition(":")[0]): None for place in places}
     column = config.input.event_time_field or next(iter(config.table.ordering_fields or ()), None)
+    if OPERATION in rows.column_names:
+        rows = rows.filter(pc.not_equal(rows[OPERATION], SNAPSHOT))
     if column in rows.column_names:
         times = pa.table({"partition": rows[PARTITION], "time": milliseconds(rows[column])})
         largest = times.group_by("partition").aggregate([("time", "max")])
