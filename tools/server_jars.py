@@ -1,7 +1,8 @@
-"""Fetch servers that tests talk to, as their own jars from Maven Central: a Kafka broker, and Hive metastores.
+"""Fetch servers that tests talk to, from Maven Central: a Kafka broker, Hive metastores, and a schema registry.
 
     python tools/server_jars.py kafka hive-3 hive-4     fetches those that are not there (44, 102 and 122 MB), and
-                                                        prints their folders
+                                                        prints their folders; without names these three
+    python tools/server_jars.py apicurio                the same for the registry (159 MB), which needs Java 21
 
 Needs `mvn` and `java` (17 or newer) on PATH.
 """
@@ -24,11 +25,15 @@ _HADOOP_CLIENT = tuple(("org.apache.hadoop", f"hadoop-client-{part}", _HADOOP) f
 
 @dataclass(frozen=True)
 class Server:
-    """A server: the folder of its jars, its artifacts, and those that come without what they need themselves."""
+    """A server: the folder of its jars, its artifacts, and those that come without what they need themselves.
+
+    `archive`: in place of artifacts, one that has all in it.
+    """
 
     folder: str
-    artifacts: tuple[tuple[str, str, str], ...]
+    artifacts: tuple[tuple[str, str, str], ...] = ()
     alone: tuple[tuple[str, str, str], ...] = ()
+    archive: str | None = None
 
 
 SERVERS = {
@@ -39,7 +44,9 @@ SERVERS = {
         (*_HADOOP_CLIENT, ("org.apache.hive", "hive-standalone-metastore-server", "4.0.1")),
         alone=(("org.apache.hadoop", "hadoop-hdfs", _HADOOP),),
     ),
+    "apicurio": Server("apicurio-3.3.3", archive="io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"),
 }
+FETCHED_BY_SETUP = ("kafka", "hive-3", "hive-4")
 
 
 def jars(name: str) -> Path:
@@ -75,7 +82,11 @@ def _fetched(name: str, server: Server, folder: Path) -> Path:
         f"<project><modelVersion>4.0.0</modelVersion><groupId>tools</groupId><artifactId>{name}</artifactId>"
         f"<version>1</version><packaging>pom</packaging><dependencies>{listed}</dependencies></project>"
     )
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={incoming / 'jars'}"]
+    command = ["mvn", "-q", "-B", f"-DoutputDirectory={incoming / 'jars'}"]
+    if server.archive is None:
+        command.append("dependency:copy-dependencies")
+    else:
+        command += ["dependency:unpack", f"-Dartifact={server.archive}"]
     try:
         subprocess.run(command, check=True, cwd=incoming, timeout=FETCH_SECONDS_MAX, capture_output=True)
     except subprocess.CalledProcessError as error:
@@ -97,7 +108,7 @@ def _dependency(artifact: tuple[str, str, str], excluded: str) -> str:
 
 if __name__ == "__main__":
     try:
-        for asked in sys.argv[1:] or SERVERS:
+        for asked in sys.argv[1:] or FETCHED_BY_SETUP:
             sys.stdout.write(f"{jars(asked)}\n")
     except RuntimeError as problem:
         sys.exit(str(problem))

@@ -2,5 +2,6 @@
 
 from tests.support.kafka import broker
 from tests.support.postgres import postgres
+from tests.support.registries import registry
 
-__all__ = ["broker", "postgres"]
+__all__ = ["broker", "postgres", "registry"]
