@@ -36,6 +36,7 @@ from pyhudi.config.options_streamer import (
     TransformerOptions,
 )
 from pyhudi.config.options_streamer_databases import JdbcOptions, QueryOptions
+from pyhudi.config.options_streamer_events import EventFileOptions, QueueOptions
 from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
@@ -106,6 +107,8 @@ SECTIONS = (
     Section("The streamer: Hudi tables", HudiSourceOptions),
     Section("The streamer: databases", JdbcOptions),
     Section("The streamer: queries", QueryOptions),
+    Section("The streamer: S3 events", QueueOptions),
+    Section("The streamer: files that events name", EventFileOptions),
     Section("The streamer: change data", ChangeDataOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
     Section("The streamer: transformers", TransformerOptions),

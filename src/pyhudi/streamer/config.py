@@ -21,8 +21,8 @@ class StreamerConfig:
         target_base_path: the table's folder: a path, or a URI of an object store.
         source_class: the source, by the name of JVM Hudi's class: `ParquetDFSSource`, `ORCDFSSource`,
             `AvroDFSSource`, `JsonDFSSource`, `CsvDFSSource`, `JsonKafkaSource`, `AvroKafkaSource`,
-            `PostgresDebeziumSource`, `MysqlDebeziumSource`, `HoodieIncrSource`, `JdbcSource`, `SqlSource` or
-            `SqlFileBasedSource`.
+            `PostgresDebeziumSource`, `MysqlDebeziumSource`, `HoodieIncrSource`, `JdbcSource`, `SqlSource`,
+            `SqlFileBasedSource`, `S3EventsSource` or `S3EventsHoodieIncrSource`.
         target_table: the name of a new table; the folder's, if not given.
         table_type: of a new table: "cow" or "mor", or COPY_ON_WRITE or MERGE_ON_READ.
         op: the operation: UPSERT, INSERT, BULK_INSERT, INSERT_OVERWRITE, INSERT_OVERWRITE_TABLE or DELETE.

@@ -103,6 +103,8 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
     has_place = pull is None or reached.text is not None
     skips = settings.group(StreamerOptions).skips_checkpoint or not has_place
     write_done = _written(ingestion, batch.rows, table, config, begin, None if skips else reached)
+    if pull is not None and pull.committed is not None:
+        pull.committed()
     items = 0 if pull is None else pull.items
     return IngestedBatch(items=items, failed=failed, checkpoint=reached.text, write=write_done)
 

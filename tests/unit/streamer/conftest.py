@@ -1,7 +1,8 @@
 """The servers of the tests of sources."""
 
+from tests.support.dynamodb import dynamodb, dynamodb_server
 from tests.support.kafka import broker
 from tests.support.postgres import postgres
 from tests.support.registries import registry
 
-__all__ = ["broker", "postgres", "registry"]
+__all__ = ["broker", "dynamodb", "dynamodb_server", "postgres", "registry"]

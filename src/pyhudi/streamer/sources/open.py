@@ -15,6 +15,7 @@ from pyhudi.config.options_streamer import (
     SchemaProviderOptions,
 )
 from pyhudi.config.options_streamer_databases import JdbcOptions, QueryOptions
+from pyhudi.config.options_streamer_events import EventFileOptions, QueueOptions
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.open import open_storage
@@ -27,6 +28,8 @@ from pyhudi.streamer.sources.files import FileSource
 from pyhudi.streamer.sources.hudi_table import HudiTableSource
 from pyhudi.streamer.sources.protocol import Source
 from pyhudi.streamer.sources.query import QuerySource
+from pyhudi.streamer.sources.s3_events import s3_events_source
+from pyhudi.streamer.sources.s3_files import EventFilesSource
 
 _FILES: Final = {
     "ParquetDFSSource": "parquet",
@@ -42,7 +45,8 @@ _DUPLICATES: Final = "hoodie.datasource.insert.dup.policy"
 _TOPICS: Final = ("JsonKafkaSource", "AvroKafkaSource")
 _REGISTRY: Final = "schema.registry.url"
 _HUDI: Final = "HoodieIncrSource"
-KNOWN: Final = (*_FILES, _HUDI, *_TOPICS, *CHANGES, _DATABASE, _QUERY, _QUERY_FILE)
+_EVENTS, _EVENT_FILES = "S3EventsSource", "S3EventsHoodieIncrSource"
+KNOWN: Final = (*_FILES, _HUDI, *_TOPICS, *CHANGES, _DATABASE, _QUERY, _QUERY_FILE, _EVENTS, _EVENT_FILES)
 
 
 def open_source(settings: Settings) -> Source:
@@ -56,19 +60,45 @@ def open_source(settings: Settings) -> Source:
             raise ConfigError("these are no options of a table or a store", given=sorted(settings.client))
         return FileSource(_FILES[name], open_storage(options.root, settings.options), options)
     if name == _HUDI:
-        given = settings.group(HudiSourceOptions)
-        if given.path is None:
-            raise ConfigError(f"{name} needs hoodie.streamer.source.hoodieincr.path, the folder of the table")
         has_deletes = settings.group(ReadOptions).incremental_format is IncrementalFormat.CHANGE_DATA
-        return HudiTableSource(given.path, given, has_deletes, select_storage_options(settings.options))
-    if name == _DATABASE:
-        writes_once = settings.options[OPERATION] == WriteOperation.UPSERT.value or _DUPLICATES in settings.options
-        return database_source(settings.group(JdbcOptions), writes_once=writes_once, stores=settings.options)
+        return _hudi_source(name, settings, has_deletes=has_deletes)
+    if name == _EVENT_FILES:
+        return _event_files_source(name, settings)
+    if name in (_DATABASE, _EVENTS):
+        return _repeating_source(name, settings)
     if name in (_QUERY, _QUERY_FILE):
         return _query_source(name, settings)
     if name in _TOPICS or name in CHANGES:
         return _kafka_source(name, settings)
     raise UnsupportedFeatureError("this source is not built", source_class=settings.source_class, known=KNOWN)
+
+
+def _repeating_source(name: str, settings: Settings) -> Source:
+    """A source that may give a row more than once."""
+    writes_once = settings.options[OPERATION] == WriteOperation.UPSERT.value or _DUPLICATES in settings.options
+    if name == _EVENTS:
+        return s3_events_source(settings.group(QueueOptions), writes_once=writes_once)
+    return database_source(settings.group(JdbcOptions), writes_once=writes_once, stores=settings.options)
+
+
+def _hudi_source(name: str, settings: Settings, *, has_deletes: bool) -> HudiTableSource:
+    given = settings.group(HudiSourceOptions)
+    if given.path is None:
+        raise ConfigError(f"{name} needs hoodie.streamer.source.hoodieincr.path, the folder of the table")
+    return HudiTableSource(given.path, given, has_deletes, select_storage_options(settings.options))
+
+
+def _event_files_source(name: str, settings: Settings) -> Source:
+    given = settings.group(EventFileOptions)
+    if given.file_format not in _FILES.values():
+        raise ConfigError("the format of files is parquet, orc, avro, json or csv", given=given.file_format)
+    return EventFilesSource(
+        events=_hudi_source(name, settings, has_deletes=False),
+        kind=given.file_format,
+        prefix=given.key_prefix,
+        options=settings.group(FolderOptions),
+        stores=select_storage_options(settings.options),
+    )
 
 
 def _query_source(name: str, settings: Settings) -> Source:

@@ -42,6 +42,7 @@ class Pull:
         read_apart: the same, with what cannot be read apart from the rows. With `fits` a value that is not of the type
             of the table's column cannot be read; nor can a message of a topic for which `check` raises. None for a
             source without records that could fail alone.
+        committed: what is to be done after the commit, as to tell a queue. The commit holds, whatever becomes of it.
         must_be_kept: whether the source would be at another place without this checkpoint, and pass something over.
     """
 
@@ -49,6 +50,7 @@ class Pull:
     read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
     items: int
     read_apart: ReadApart | None = field(default=None, repr=False)
+    committed: Callable[[], None] | None = field(default=None, repr=False)
     must_be_kept: bool = False
 
 
