@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,glue,sqs,kafka,databases,duckdb,telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes docs site clean
+.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion docs site clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -115,6 +115,11 @@ bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partitio
 	$(PY) tools/oracle/setup.py
 	$(PY) benchmarks/index_rivals.py
 	$(PY) benchmarks/many_files.py
+
+bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness, 1,000 and 6,000 tables
+	$(PY) tools/oracle/setup.py
+	$(PY) benchmarks/ingestion.py $(or $(ROWS),1000000)
+	for one in 1000 6000; do $(PY) benchmarks/many_tables.py $$one 100; done
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py

@@ -65,6 +65,7 @@ def test_user_can_choose_no_tool_of_this_repository() -> None:
         "hbase",
         "hive",
         "glue",
+        "sqs",
         "duckdb",
         "kafka",
         "databases",

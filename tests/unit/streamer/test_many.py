@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from tests.support.tables import StepClock, environment
 import pyhudi
 from pyhudi.errors import ConfigError, SourceError
 from pyhudi.streamer import StreamerConfig, TableResult, run_many
+from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.many import take_turns, turn_of
+from pyhudi.streamer.sources.protocol import Pull, Source
+from pyhudi.testing.faults import FaultStorage
 
 
 def table(folder: Path, name: str, **given: Any) -> StreamerConfig:
@@ -131,3 +135,51 @@ def test_rounds_of_two_tables_run_side_by_side(tmp_path: Path):
     turns = [turn_of(table(tmp_path, name, transformer_class=meet)) for name in "ab"]
     results = take_turns(turns, continuous=False, ends=None, threads=2)
     assert [result.error for result in results] == [None, None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A source that notes when it is asked."""
+
+    source: Source
+    name: str
+    asked: list[str]
+
+    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
+        self.asked.append(self.name)
+        return self.source.pull(after, limit=limit)
+
+
+def test_hundreds_of_idle_tables_cost_no_commit_and_a_busy_one_waits_for_no_second_turn(tmp_path: Path):
+    names = [f"t{number}" for number in range(200)]
+    for name in names:
+        (tmp_path / name).mkdir()
+    for number in range(3):
+        Landing(tmp_path / "t7").put(f"f{number}", [number])
+    Landing(tmp_path / "t8").put_text("f", "{")
+    Landing(tmp_path / "t9").put("f", [9])
+    env = environment(StepClock())
+    asked: list[str] = []
+    turns = [turn_of(table(tmp_path, name, source_limit=1, retry_interval_seconds=10_000), env) for name in names]
+    for turn, name in zip(turns, names, strict=True):
+        turn.ingestion = replace(turn.ingestion, source=Asked(turn.ingestion.source, name, asked))
+    rounds = 4
+    for _ in range(rounds):
+        results = take_turns(turns, continuous=False, ends=None)
+    assert asked == names * rounds  # each table in turn, in each round
+    assert [Path(found.path).name for found in results if found.result.batches] == ["t7", "t9"]
+    assert ids(tmp_path, "t7") == [0, 1, 2]
+    assert [Path(found.path).name for found in results if found.error is not None] == ["t8"]
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["t7", "t9"]
+
+
+def test_idle_table_costs_six_requests_of_its_store_in_a_round(tmp_path: Path):
+    Landing(tmp_path / "a").put("f", [1])
+    turn = turn_of(table(tmp_path, "a"), environment(StepClock()))
+    take_turns([turn], continuous=False, ends=None)
+    storage = FaultStorage(turn.ingestion.storage)
+    turn.ingestion = replace(turn.ingestion, storage=storage)
+    take_turns([turn], continuous=False, ends=None)
+    warm = len(storage.operations)
+    take_turns([turn], continuous=False, ends=None)
+    assert len(storage.operations) - warm == 6

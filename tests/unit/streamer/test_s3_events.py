@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
 import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -17,8 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.dynamodb import DynamoDb
 from tests.support.ingestions import ids_in, ingestion, run_until_idle
+from tests.support.pages import ROOT, blocks, run_block
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
+import pyhudi
+import pyhudi.streamer
 from pyhudi.errors import ConfigError, SourceError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_storage
@@ -204,3 +209,12 @@ def test_files_of_an_unknown_format_are_refused(bucket: Bucket):
     config = bucket.files("memory://t/events", **{"hoodie.streamer.source.hoodieincr.file.format": "xml"})
     with pytest.raises(ConfigError, match="parquet, orc"):
         ingestion(settings_of(config), MemoryStorage())
+
+
+def test_block_of_the_page_writes_events(bucket: Bucket, tmp_path: Path):
+    bucket.put("1.parquet", 1)
+    (block,) = (block for block in blocks(ROOT / "docs" / "ingestion.md") if "S3EventsSource" in block.code)
+    code = re.sub('"https://sqs[^"]+"', repr(bucket.queue), block.code).replace("eu-north-1", REGION)
+    run_block(type(block)(code, block.note), {"pyhudi": pyhudi}, folder=tmp_path)
+    events = pyhudi.HudiTable.for_path(tmp_path / "events_of_the_bucket").scan(["eventName"]).to_arrow()
+    assert events["eventName"].to_pylist() == ["ObjectCreated:Put"]
