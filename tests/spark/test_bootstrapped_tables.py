@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from tests.interop.compare import assert_same_rows
 from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
@@ -122,9 +123,7 @@ def test_rows_with_logs_and_rewritten_rows_are_read_beside_bootstrapped_ones(
     for kind in ("cow", "mor"):
         table = pyhudi.HudiTable.bootstrap(source, tmp_path / kind, record_key="id", spark=spark, table_type=kind)
         rows = table.scan(columns=["id", "n", "x", "ts", "when", "city"], where=[("id", "==", "a01")]).to_arrow()
-        table.upsert(
-            spark.createDataFrame(rows.set_column(1, "n", [[99]])).selectExpr("* except (n)", "cast(n as int) n")
-        )
+        table.upsert(spark.createDataFrame(rows.set_column(1, "n", [[99]])).withColumn("n", sql.col("n").cast("int")))
         table = table.refresh()
         assert_same_rows(table.scan().to_arrow(), loaded(spark, table).toArrow(), hint=kind)
         assert loaded(spark, table).where("n = 99").count() == 1

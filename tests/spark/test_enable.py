@@ -13,6 +13,7 @@ from pyspark.sql import readwriter
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError, InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
 from pyhudi.spark import writer
+from pyhudi.spark.capabilities import IS_4
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.sql import enable as enabling
 from pyhudi.write.save import SaveMode
@@ -137,7 +138,7 @@ def test_partition_by_may_repeat_the_option_but_not_contradict_it(spark: Any, sa
     assert [call["options"][option] for call in saves.calls] == ["x:SIMPLE"]
 
 
-@pytest.mark.parametrize("call", ["bucketBy", "sortBy", "clusterBy"])
+@pytest.mark.parametrize("call", ["bucketBy", "sortBy", *(["clusterBy"] if IS_4 else [])])
 def test_layout_calls_of_other_formats_are_refused(spark: Any, saves: RecordedSaves, call: str) -> None:
     write = spark.range(1).write.format("hudi")
     getattr(write, call)(*([4, "id"] if call == "bucketBy" else ["id"]))

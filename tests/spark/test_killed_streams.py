@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from tests.chaos import stream_program, streams
 
+from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES
+
 PROGRAM_SECONDS_MAX = 600
 
 
 @pytest.mark.timeout(PROGRAM_SECONDS_MAX)
+@pytest.mark.skipif(not HAS_PYTHON_SOURCES, reason="before PySpark 4.0 no stream reads a Hudi table")
 def test_stream_that_is_killed_and_started_again_has_every_row_once(spark: Any, tmp_path: Path) -> None:
     """Killed with its process; it goes on in the session of the other tests."""
     happened = streams.run(

@@ -53,7 +53,7 @@ def _read_table_version(text: str) -> TableVersion:
 
 def _read_base_file_format(name: str) -> str:
     if name.upper() != "PARQUET":
-        raise UnsupportedFeatureError(f"data files in the format {name} are not supported by this release")
+        raise UnsupportedFeatureError(f"data files in the format {name} are not supported: leave out the option")
     return "PARQUET"
 
 

@@ -33,7 +33,8 @@ def plan_of_path(path: str, options: Mapping[str, str], config: ReadConfig) -> t
         return storage, plan_with_plain_partitions(load_table(storage), config)
     if set(path) & _OF_GLOBS:
         raise UnsupportedFeatureError(
-            "globs are not supported, as in JVM Hudi since 1.2.0: load the table's folder, and filter by its columns",
+            "globs are not supported, as in JVM Hudi since 1.2.0: load the folder of the table, or of one partition, "
+            "and choose rows by a condition on the partition columns, which reads no other folders",
             path=path,
         )
     for above, folder in _folders_above(storage):
