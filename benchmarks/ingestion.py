@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import itertools
 import json
 import os
 import statistics
@@ -70,6 +71,12 @@ def rows(count: int, turn: int) -> Iterator[dict[str, Any]]:
         }
 
 
+def send(broker: Any, topic: str, messages: Iterator[Any]) -> None:
+    """Send messages, as many at a time as a producer keeps."""
+    while piece := list(itertools.islice(messages, 50_000)):
+        broker.send(topic, piece)
+
+
 def say(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)
 
@@ -95,7 +102,7 @@ def decoding(broker: Any, count: int) -> None:
     }
     for kind, (encode, decode) in kinds.items():
         topic = broker.new_topic()
-        broker.send(topic, map(encode, rows(count, 1)))
+        send(broker, topic, map(encode, rows(count, 1)))
         for _ in range(2):  # the first time code is loaded
             began, wall = time.process_time(), time.perf_counter()
             messages = read_messages(client, topic, {0: 0}, {0: count})
@@ -122,7 +129,7 @@ def upsert(broker: Any, home: Path, count: int) -> None:
 
     topic = broker.new_topic()
     for turn in (1, 2):
-        broker.send(topic, rows(count, turn))
+        send(broker, topic, rows(count, turn))
         began = time.perf_counter()
         run(
             home / "ours",
