@@ -24,6 +24,7 @@ demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upser
 
 test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
 	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
+	@$(PY) tools/prometheus.py || echo "the test with a real Prometheus will be skipped"
 	@$(PY) tools/server_jars.py || echo "the tests on Kafka, or on Hive metastores, will be skipped"
 	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup --durations=15
 

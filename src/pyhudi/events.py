@@ -75,7 +75,49 @@ class TimelineLoaded:
     instants: tuple[Instant, ...]
 
 
-Event = ActionCompleted | InstantsArchived | KeysLookedUp | FilesFinalized | ConflictsChecked | TimelineLoaded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAsked:
+    """A streamer has asked a topic what is new: how many messages it gets, of all that come after its checkpoint."""
+
+    messages: int
+    behind: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorTableWritten:
+    """A streamer has written what could not be read to its error table."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundEnded:
+    """A round of a streamer has ended.
+
+    Attributes:
+        ended_ms: when, in milliseconds since the epoch by the clock of this process.
+        seconds: how long it took.
+        has_failed: whether an error ended it.
+        has_committed: whether it made a commit; without one nothing was new, or it failed.
+    """
+
+    ended_ms: int
+    seconds: float
+    has_failed: bool
+    has_committed: bool
+
+
+Event = (
+    ActionCompleted
+    | InstantsArchived
+    | KeysLookedUp
+    | FilesFinalized
+    | ConflictsChecked
+    | TimelineLoaded
+    | TopicAsked
+    | ErrorTableWritten
+    | RoundEnded
+)
 Observe = Callable[[Event], None]
 """Called with each event, in the thread where it happens. It must neither raise nor wait."""
 

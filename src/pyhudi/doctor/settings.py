@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pyhudi.config.enums import MergeMode
+from pyhudi.config.table_config import TableConfig
 from pyhudi.doctor.finding import Finding, Severity
 from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
+from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import PROPERTIES_BACKUP_PATH, TableState
 
@@ -27,6 +31,7 @@ def settings_findings(table: TableState) -> Iterator[Finding]:
                     path=column,
                     detail=f"the properties make it the {what}, and the table has no such column",
                 )
+    yield from _contradictions(config)
     if table.storage.info(PROPERTIES_BACKUP_PATH) is not None:
         yield Finding(
             severity=Severity.WARNING,
@@ -47,3 +52,31 @@ def settings_findings(table: TableState) -> Iterator[Finding]:
             detail="the properties say that it is being built, and nothing builds it",
             command="rebuild-metadata PATH",
         )
+
+
+def _contradictions(config: TableConfig) -> Iterator[Finding]:
+    """Properties of which one makes no sense with another."""
+    by_event_time = (
+        config.values.get("hoodie.record.merge.mode", "").strip().upper() == MergeMode.EVENT_TIME_ORDERING.value
+    )
+    if by_event_time and not config.ordering_fields:
+        yield Finding(
+            severity=Severity.WARNING,
+            problem="properties contradict each other",
+            path="hoodie.record.merge.mode",
+            detail="versions of a record are to be ordered by event time, and no column is the order of versions: the"
+            " version that is written last wins, whatever its event time",
+        )
+    partitions = config.metadata_partitions
+    needs = {name: RECORD_INDEX for name in partitions if name.startswith(SECONDARY_INDEX_PREFIX)}
+    if PARTITION_STATS in partitions:
+        needs[PARTITION_STATS] = COLUMN_STATS
+    for name, needed in needs.items():
+        if needed not in partitions:
+            yield Finding(
+                severity=Severity.WARNING,
+                problem="properties contradict each other",
+                path=name,
+                detail=f"hoodie.table.metadata.partitions has it without {needed}, from which it is made and looked up",
+                command=f"index PATH --create {needed}",
+            )

@@ -174,7 +174,7 @@ def _writes(facts: TableFacts, asked: Asked, *, answers: bool) -> Html:
             bytes_over_time(columns),
             _keys(("written", "bytes written"), ("changed", "of changed rows")),
             amplification_over_time(columns),
-            _keys(("ratio", "write amplification of 20 columns")),
+            _keys(("ratio", "write amplification, each with the 19 before it")),
             tag("details", tag("summary", "Each write"), listed),
         ]
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_streamer import StreamerOptions
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, WriteConflictError
+from pyhudi.events import ErrorTableWritten, Observe, RoundEnded, TopicAsked
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.batch import batch_of
 from pyhudi.streamer.checkpoints import (
@@ -28,6 +30,7 @@ from pyhudi.streamer.sources.protocol import Rows, Source
 from pyhudi.streamer.watermarks import watermark_of_topic
 from pyhudi.table.state import TableState, load_table, table_exists
 from pyhudi.table.watermarks import WATERMARK_KEY
+from pyhudi.telemetry.metrics import metrics_observer
 from pyhudi.write.create import create_for_rows, removed_on_failure
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import write
@@ -74,11 +77,43 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
 
     Raises what the source and the write raise. Cost: two requests where nothing is new, besides those of the source.
     """
-    settings, storage = ingestion.settings, ingestion.storage
-    table = load_table(storage) if table_exists(storage) else None
+    clock = ingestion.environment.clock
+    began, observe, batch, has_failed = clock.monotonic(), _observer(ingestion, None), None, True
+    try:
+        table = load_table(ingestion.storage) if table_exists(ingestion.storage) else None
+        observe = _observer(ingestion, table)
+        batch = _round(ingestion, table, observe)
+        has_failed = False
+        return batch
+    finally:
+        observe(
+            RoundEnded(
+                ended_ms=clock.now_ms(),
+                seconds=clock.monotonic() - began,
+                has_failed=has_failed,
+                has_committed=batch is not None,
+            )
+        )
+
+
+def _observer(ingestion: Ingestion, table: TableState | None) -> Observe:
+    """What records the rounds of a streamer, under the name of its table, where the options ask for metrics."""
+    options = ingestion.settings.group(MetricsOptions)
+    if not options.enabled:
+        return ingestion.environment.observe
+    name = _options(ingestion.settings, None)[_NAME] if table is None else table.config.name
+    return metrics_observer(options, name, ingestion.storage.uri)
+
+
+def _round(ingestion: Ingestion, table: TableState | None, observe: Observe) -> IngestedBatch | None:
+    """The round that `ingest` describes, of a table as it was loaded."""
+    settings, clock = ingestion.settings, ingestion.environment.clock
     last = None if table is None else last_commit(table)
     begin = resumption(last, checkpoint=settings.checkpoint, ignore_checkpoint=settings.ignore_checkpoint)
     pull = ingestion.source.pull(begin.checkpoint, limit=settings.source_limit)
+    if settings.reads_kafka:
+        items, behind = (0, 0) if pull is None else (pull.items, pull.behind)
+        observe(TopicAsked(messages=items, behind=items if behind is None else behind))
     if pull is None and not settings.commits_without_change:
         return None
     config = WriteConfig.from_options(_options(settings, table))
@@ -94,12 +129,14 @@ def ingest(ingestion: Ingestion) -> IngestedBatch | None:
         return None
     reached = begin.checkpoint if pull is None else pull.reached
     if config.input.tracks_event_time and settings.reads_kafka:
-        kept = watermark_of_topic(batch.rows, reached, table, config, now=ingestion.environment.clock.now_ms())
+        kept = watermark_of_topic(batch.rows, reached, table, config, now=clock.now_ms())
         config = replace(config, extra_metadata=(*config.extra_metadata, (WATERMARK_KEY, kept)))
     failed = 0
     if ingestion.errors is not None and batch.errors is not None:
         failed = batch.errors.num_rows
+        began = clock.monotonic()
         write_errors(ingestion.errors, batch.errors, ingestion.engine, ingestion.environment)
+        observe(ErrorTableWritten(seconds=clock.monotonic() - began))
     has_place = pull is None or reached.text is not None
     skips = settings.group(StreamerOptions).skips_checkpoint or not has_place
     write_done = _written(ingestion, batch.rows, table, config, begin, None if skips else reached)

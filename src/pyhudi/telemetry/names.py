@@ -9,11 +9,14 @@ from typing import Final
 from pyhudi.events import (
     ActionCompleted,
     ConflictsChecked,
+    ErrorTableWritten,
     Event,
     FilesFinalized,
     InstantsArchived,
     KeysLookedUp,
+    RoundEnded,
     TimelineLoaded,
+    TopicAsked,
 )
 from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action
@@ -33,6 +36,9 @@ _SUMS: Final[Mapping[str, Callable[[WriteStat], int]]] = {
     "totalFilesInsert": lambda stat: int(stat.prev_commit in (None, NO_PREVIOUS_COMMIT)),
     "totalFilesUpdate": lambda stat: int(stat.prev_commit not in (None, NO_PREVIOUS_COMMIT)),
 }
+
+_STREAMER: Final = "deltastreamer"
+"""As the streamer was called when its metrics got their names."""
 
 
 def values_of(event: Event) -> Iterator[tuple[str, float]]:
@@ -55,8 +61,26 @@ def values_of(event: Event) -> Iterator[tuple[str, float]]:
             yield "finalize.numFilesFinalized", event.files
         case TimelineLoaded():
             yield from _of_services(event.instants)
+        case TopicAsked():
+            yield f"{_STREAMER}.kafkaMessageInCount", event.messages
+            yield f"{_STREAMER}.kafkaDelayCount", event.behind
+        case ErrorTableWritten():
+            yield f"{_STREAMER}.errorTableCommitDuration", _ms(event.seconds)
+        case RoundEnded():
+            yield from _of_round(event)
         case ConflictsChecked():
             pass
+
+
+def _of_round(event: RoundEnded) -> Iterator[tuple[str, float]]:
+    yield f"{_STREAMER}.heartbeatTimestampMs", event.ended_ms
+    if event.has_failed:
+        return
+    yield f"{_STREAMER}.lastSync", event.ended_ms
+    yield f"{_STREAMER}.actualSyncDurationMs", _ms(event.seconds)
+    yield f"{_STREAMER}.numConsecutiveFailures", 0
+    if event.has_committed:
+        yield f"{_STREAMER}.duration", _ms(event.seconds)
 
 
 def counters_of(event: Event) -> Iterator[str]:
@@ -65,6 +89,11 @@ def counters_of(event: Event) -> Iterator[str]:
         yield f"conflict_resolution.{'success' if event.is_resolved else 'failure'}.counter"
     if isinstance(event, ActionCompleted) and event.action is Action.COMPACTION:
         yield "compaction.completed.counter"
+    if isinstance(event, RoundEnded) and event.has_failed:
+        yield f"{_STREAMER}.numFailedSyncs"
+        yield f"{_STREAMER}.numConsecutiveFailures"
+    elif isinstance(event, RoundEnded):
+        yield f"{_STREAMER}.numSuccessfulSyncs"
 
 
 def _of_commit(event: ActionCompleted, metadata: CommitMetadata) -> Iterator[tuple[str, float]]:

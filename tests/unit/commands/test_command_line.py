@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -129,6 +130,32 @@ def test_damaged_table_fails_with_one(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "t/.hoodie/hoodie.properties").write_text("hoodie.table.version=9\n")
     assert main(["describe", str(tmp_path / "t")]) == 1
     assert "hoodie.properties" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_table_of_a_refused_version_ends_with_two_and_says_what_to_do(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_with_name(tmp_path / "t")
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=5"))
+    assert main([name, str(tmp_path / "t")]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "upgrade the table with JVM Hudi" in said.err
+
+
+def test_server_that_is_away_fails_with_one_and_its_address(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        given = {"fs.s3a.endpoint": endpoint, "fs.s3a.access.key": "a", "fs.s3a.secret.key": "secret-of-mine"}
+        options = [word for key, value in given.items() for word in ("--option", f"{key}={value}")]
+        assert main(["describe", "s3://bucket/t", *options]) == 1
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert endpoint in said.err
+    assert "secret-of-mine" not in said.err
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")

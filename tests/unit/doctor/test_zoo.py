@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tests.support.table_builder import COW_TABLES, MOR_TABLES, TableBuilder
 from tests.support.tables import open_table
 
 import pyhudi
+from pyhudi.commands.command_line import main
 from pyhudi.doctor.finding import Mend
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
@@ -28,6 +30,7 @@ from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 TIMELINE = ".hoodie/timeline"
+INDEXED = {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
 METADATA = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
 
 
@@ -229,6 +232,58 @@ def died_change_of_properties() -> Storage:
     return storage
 
 
+def with_property(storage: Storage, change: Callable[[str], str]) -> Storage:
+    path = ".hoodie/hoodie.properties"
+    lines = storage.read(path).decode().splitlines()
+    kept = [line for line in lines if not line.startswith("hoodie.table.checksum")]
+    storage.put(path, change("\n".join(kept)).encode())
+    return storage
+
+
+def event_time_without_an_order() -> Storage:
+    order = r"(?m)^hoodie\.table\.(precombine\.field|ordering\.fields)=.*$"
+    return with_property(table(), lambda text: re.sub(order, "", text))
+
+
+def with_secondary_index(storage: Storage | None = None) -> Storage:
+    storage = TableBuilder(9, "cow", options=INDEXED).commit(rows=9).build(storage)
+    open_table(storage).indexes.create("by_note", "secondary", "note", hudi_options=INDEXED)
+    return storage
+
+
+def secondary_index_without_record_index(storage: Storage | None = None) -> Storage:
+    return with_property(with_secondary_index(storage), lambda text: re.sub(r"record_index,|,record_index\b", "", text))
+
+
+def secondary_index_of_other_values() -> Storage:
+    storage = with_secondary_index()
+    rewritten(storage, base_path(storage), with_column("note", "zzz"))
+    return storage
+
+
+def compaction_overdue() -> Storage:
+    builder = TableBuilder(9, "mor").commit(rows=6)
+    for _ in range(6):
+        builder = builder.delta_commit(updates=3)
+    return builder.build()
+
+
+def unserved(commits: int) -> Storage:
+    """A table whose writer runs no service."""
+    builder = TableBuilder(9, "cow", options={"hoodie.table.services.enabled": "false"}).commit(rows=3)
+    for _ in range(commits):
+        builder = builder.delta_commit(updates=1)
+    return builder.build()
+
+
+def clean_overdue() -> Storage:
+    return unserved(12)
+
+
+def archiving_overdue() -> Storage:
+    return unserved(33)
+
+
 @dataclass(frozen=True)
 class Damage:
     """A damaged table: what is found, and whether the doctor mends it."""
@@ -262,6 +317,12 @@ ZOO = [
     Damage(left_heartbeat, "heartbeat is left over", is_mended=True, is_note=True),
     Damage(left_markers, "markers are left over", is_mended=True, is_note=True),
     Damage(died_change_of_properties, "change of properties died"),
+    Damage(event_time_without_an_order, "properties contradict each other"),
+    Damage(secondary_index_without_record_index, "properties contradict each other"),
+    Damage(secondary_index_of_other_values, "metadata table: without entry", is_mended=True),
+    Damage(compaction_overdue, "compaction is due", is_mended=True, is_note=True),
+    Damage(clean_overdue, "clean is due", is_mended=True, is_note=True),
+    Damage(archiving_overdue, "archive is due", is_mended=True, is_note=True),
 ]
 every_damage = pytest.mark.parametrize("damage", ZOO, ids=lambda one: one.plant.__name__)
 
@@ -301,6 +362,13 @@ def test_source_of_a_bootstrap_that_changed_is_found(tmp_path: Path) -> None:
     changed = sorted(source.rglob("*.parquet"))[0]
     changed.write_bytes(changed.read_bytes() + b"more")
     assert [problem for problem, _ in accusations(storage)] == ["source has changed"]
+
+
+def test_index_that_another_needs_is_built_by_the_command_of_the_finding(tmp_path: Path) -> None:
+    storage = secondary_index_without_record_index(LocalStorage(str(tmp_path / "t")))
+    (finding,) = [one for one in findings(storage) if one["problem"] == "properties contradict each other"]
+    assert main(finding["command"].split()) == 0
+    assert accusations(storage) == []
 
 
 def test_findings_are_sorted_by_severity_and_name_the_command() -> None:

@@ -203,6 +203,15 @@ def test_writes_with_very_many_files_are_not_read() -> None:
     assert read_newest(load_table(storage), 2) == []
 
 
+def test_write_that_is_rolled_back_while_one_looks_is_left_out() -> None:
+    storage = TableBuilder(9, "cow").commit(rows=6).delta_commit(updates=3).build()
+    looking = open_table(storage)
+    open_table(storage).recovery.rollback(load_table(storage).timeline.completed_writes[-1].requested_time)
+    facts = collect(looking)
+    assert (len(facts.writes), facts.writes_of) == (1, 2)
+    assert "1 active write" in words_of(page(collect(open_table(storage))))
+
+
 @pytest.fixture
 def server() -> Iterator[Inspector]:
     with Inspector(lambda asked: f"<p>{asked.where} {asked.writes}</p>", "the-token") as listening:

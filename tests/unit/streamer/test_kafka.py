@@ -12,6 +12,7 @@ from tests.support.ingestions import ids_in, ingestion, run_until_idle, topic_se
 from tests.support.kafka import Broker
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
+import pyhudi
 from pyhudi import Watermark
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
@@ -40,6 +41,22 @@ def test_messages_of_all_partitions_are_in_the_table_once(broker: Broker):
     assert run_until_idle(streamer) == 1
     assert ids_in(storage) == [0, 1, 2, 3, 10, 11, 20, 21, 22]
     assert checkpoint_of(streamer) == f"{topic},0:4,1:3,2:2"
+
+
+def test_topic_that_is_behind_is_in_the_metrics(broker: Broker):
+    topic = broker.new_topic(partitions=2)
+    broker.send(topic, ids(0, 7))
+    given = topic_settings(
+        broker,
+        topic,
+        {"hoodie.metrics.on": "true", "hoodie.metrics.reporter.type": "INMEMORY", "hoodie.table.name": topic},
+        source_limit=4,
+    )
+    streamer, seen = ingestion(given, MemoryStorage()), []
+    for _ in range(3):
+        ingest(streamer)
+        seen.append([pyhudi.metrics()[f"{topic}.deltastreamer.kafka{name}Count"] for name in ("Delay", "MessageIn")])
+    assert seen == [[7, 4], [3, 3], [0, 0]]
 
 
 def test_limit_divides_the_messages_into_batches(broker: Broker):

@@ -6,7 +6,6 @@ import itertools
 import json
 import logging
 import re
-import shutil
 import socket
 import socketserver
 import subprocess
@@ -26,9 +25,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import pyhudi
 from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
+from pyhudi.streamer import run as run_streamer
 from pyhudi.telemetry.exposition import prometheus_name
 from pyhudi.telemetry.recorder import Recorder
 from pyhudi.telemetry.reporters import serve_prometheus
+from tools import prometheus
 
 SCHEMA = pa.schema([("id", pa.int64()), ("fare", pa.float64()), ("ts", pa.int64())])
 _names = itertools.count()
@@ -323,34 +324,111 @@ def test_every_panel_of_the_dashboard_has_metrics_of_a_table(tmp_path: Path) -> 
             assert any(re.fullmatch(pattern, name) for name in names), panel["title"]
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="there is no Prometheus on this machine")
-def test_real_prometheus_scrapes_a_table_that_is_written(tmp_path: Path) -> None:
-    port, own = free_port(), free_port()
-    rides = table(tmp_path, options("PROMETHEUS", prometheus__port=port))
-    rides.upsert(rows(1, 2))
-    config = tmp_path / "prometheus.yml"
+def stream(folder: Path, name: str, hudi_options: dict[str, str], rounds: int, **more: Any) -> None:
+    """A streamer of JSON files, until so many rounds have passed."""
+    passed = itertools.count(1)
+    run_streamer(
+        folder / name,
+        source_class="JsonDFSSource",
+        continuous=True,
+        post_write_termination=lambda *_: next(passed) >= rounds,
+        hoodie_conf={
+            "hoodie.streamer.source.dfs.root": str(folder / "landing"),
+            "hoodie.datasource.write.recordkey.field": "id",
+            **hudi_options,
+        },
+        **more,
+    )
+
+
+def land(folder: Path, name: str, *ids: int) -> None:
+    """A file for the streamer, which sees it whole or not at all."""
+    (folder / "landing").mkdir(exist_ok=True)
+    (folder / f".{name}").write_text("".join(f'{{"id": {number}}}\n' for number in ids))
+    (folder / f".{name}").rename(folder / "landing" / name)
+
+
+def test_streamer_reports_its_rounds_under_the_names_of_hudi(tmp_path: Path) -> None:
+    name = f"rides_{next(_names)}"
+    land(tmp_path, "1.json", 1, 2)
+    stream(tmp_path, name, options(), rounds=2)
+    (tmp_path / "landing" / "2.json").write_text("{")
+    with pytest.raises(pyhudi.errors.SourceError):
+        stream(tmp_path, name, options(), rounds=1, max_retry_count=0)
+
+    prefix = f"{name}.deltastreamer."
+    found = {name.removeprefix(prefix): value for name, value in pyhudi.metrics().items() if name.startswith(prefix)}
+    assert (found["numSuccessfulSyncs"], found["numFailedSyncs"], found["numConsecutiveFailures"]) == (2, 1, 1)
+    assert found["duration"] >= found["actualSyncDurationMs"] > 0  # the second round had nothing to write
+    assert found["heartbeatTimestampMs"] >= found["lastSync"] > time.time() * 1000 - 60_000
+    assert "kafkaDelayCount" not in found
+    assert pyhudi.metrics()[f"{name}.commit.totalInsertRecordsWritten"] == 2
+
+    (tmp_path / "landing" / "2.json").unlink()
+    stream(tmp_path, name, options(), rounds=1)
+    assert pyhudi.metrics()[f"{prefix}numConsecutiveFailures"] == 0
+
+
+def prometheus_or_skip() -> Path:
+    try:
+        return prometheus.find() or prometheus.unpack()
+    except RuntimeError as error:
+        pytest.skip(f"there is no Prometheus: {error}")
+
+
+@contextmanager
+def scraping(port: int, folder: Path) -> Iterator[Callable[[str], str | None]]:
+    """A real Prometheus that scrapes a port; gives what it answers when it is asked for a metric."""
+    config, own = folder / "prometheus.yml", free_port()
     config.write_text(
         "global: {scrape_interval: 1s}\nscrape_configs:\n"
         f"  - {{job_name: pyhudi, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}\n"
     )
-    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}"]
+    command = [str(prometheus_or_skip()), f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]
     server = subprocess.Popen(
         [*command, f"--web.listen-address=127.0.0.1:{own}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
 
-    def value() -> str | None:
-        url = f"http://127.0.0.1:{own}/api/v1/query?query={name_of(rides)}_commit_totalRecordsWritten"
+    def value(name: str) -> str | None:
         try:
-            with urllib.request.urlopen(url) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{own}/api/v1/query?query={name}") as answer:
                 found = json.load(answer)["data"]["result"]
         except OSError:
             return None
         return found[0]["value"][1] if found else None
 
     try:
-        wait_until(lambda: value() == "2", seconds=60)
-        rides.upsert(rows(1, 2, 3, ts=2))
-        wait_until(lambda: value() == "3", seconds=60)
+        yield value
     finally:
         server.terminate()
         server.wait()
+
+
+def test_real_prometheus_scrapes_a_stream_that_runs(tmp_path: Path) -> None:
+    name, port, ends = f"rides_{next(_names)}", free_port(), threading.Event()
+    land(tmp_path, "1.json", 1, 2)
+    with scraping(port, tmp_path) as value:
+        streamer = threading.Thread(
+            target=run_streamer,
+            kwargs={
+                "target_base_path": tmp_path / name,
+                "source_class": "JsonDFSSource",
+                "continuous": True,
+                "post_write_termination": lambda *_: ends.is_set(),
+                "hoodie_conf": {
+                    "hoodie.streamer.source.dfs.root": str(tmp_path / "landing"),
+                    "hoodie.datasource.write.recordkey.field": "id",
+                    **options("PROMETHEUS", prometheus__port=port),
+                },
+            },
+        )
+        streamer.start()
+        try:
+            wait_until(lambda: value(f"{name}_commit_totalInsertRecordsWritten") == "2", seconds=60)
+            land(tmp_path, "2.json", 3, 4, 5)
+            wait_until(lambda: value(f"{name}_commit_totalInsertRecordsWritten") == "3", seconds=60)
+            assert int(value(f"{name}_deltastreamer_numSuccessfulSyncs") or 0) >= 2
+            assert value(f"{name}_deltastreamer_numFailedSyncs") is None
+        finally:
+            ends.set()
+            streamer.join()

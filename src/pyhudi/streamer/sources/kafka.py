@@ -93,6 +93,7 @@ class KafkaSource:
             read_apart=functools.partial(self._rows_apart, topic_id, fetch),
             items=sum(end.values()) - sum(begin.values()),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
+            behind=sum(bounds.latest[partition] - offset for partition, offset in begin.items()),
         )
 
     def _rows(self, fetch: Callable[[], pa.Table], wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:

@@ -44,6 +44,8 @@ class Pull:
             source without records that could fail alone.
         committed: what is to be done after the commit, as to tell a queue. The commit holds, whatever becomes of it.
         must_be_kept: whether the source would be at another place without this checkpoint, and pass something over.
+        behind: how many messages of a topic come after the checkpoint, those of this batch among them; None where the
+            source does not count them.
     """
 
     reached: Checkpoint
@@ -52,6 +54,7 @@ class Pull:
     read_apart: ReadApart | None = field(default=None, repr=False)
     committed: Callable[[], None] | None = field(default=None, repr=False)
     must_be_kept: bool = False
+    behind: int | None = None
 
 
 class Source(Protocol):
