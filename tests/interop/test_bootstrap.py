@@ -11,11 +11,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.interop.compare import assert_same_rows
+from tests.support.bootstraps import bootstrap as run_bootstrap
+from tests.support.bootstraps import copy_city_b
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
 import pyhudi
+from pyhudi.storage.local import LocalStorage
+from pyhudi.storage.memory import MemoryStorage
 from pyhudi.tasks import bootstrap
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
 OracleOf = Callable[[str], Oracle]
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -323,4 +328,36 @@ def test_bootstrap_of_both_modes_with_a_metadata_table_is_read_and_written_in_tu
         table.services.compact()
     check("compacted", 22).services.cluster()
     check("clustered", 22)
+    assert hashes(source) == before
+
+
+@pytest.mark.parametrize(("version", "table_type"), [(9, "mor"), (8, "cow"), (6, "cow")])
+def test_bootstrap_that_went_on_after_its_death_is_read_and_written_by_jvm_hudi(
+    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / f"boot_again_{version}"
+    source = parquet_source(tmp_path / "source")
+    before = hashes(source)
+    options = {
+        "hoodie.table.name": path.name,
+        "hoodie.datasource.write.table.type": TYPES[table_type],
+        "hoodie.write.table.version": str(version),
+    }
+    whole = FaultStorage(MemoryStorage())
+    run_bootstrap(source, whole, mode=copy_city_b, options=options)
+    in_city_a = [number for number, effect in enumerate(whole.effects, 1) if effect.path.startswith("city=a/")]
+    dying = FaultStorage(LocalStorage(path), before=at_effect(in_city_a[-1], SimulatedCrash()))
+    with pytest.raises(SimulatedCrash):
+        run_bootstrap(source, dying, mode=copy_city_b, options=options)
+    noted = hashes(path)
+    run_bootstrap(source, LocalStorage(path), later=True, mode=copy_city_b, options=options)
+
+    stayed = {file for file in noted if file.endswith(".parquet")} & hashes(path).keys()
+    assert len(stayed) >= 2
+    assert_same_rows(oracle.read(path), pyhudi.HudiTable.for_path(path).scan().to_arrow(), hint="bootstrapped")
+    late = pa.concat_tables([rows(["a01", "a99"], "a", 60), rows(["b13"], "b", 61)])
+    oracle.write(path, late, jvm_options(path, table_type))
+    ours = pyhudi.HudiTable.for_path(path).scan().to_arrow()
+    assert_same_rows(oracle.read(path), ours, hint="upserted by JVM Hudi")
+    assert ours.num_rows == 21
     assert hashes(source) == before
