@@ -146,6 +146,19 @@ def statements(spark: Any, folder: str) -> dict[str, Any]:
     }
 
 
+def odd_folders(spark: Any, folder: str) -> list[str]:
+    """The values of a partition column that a pattern of paths would have a meaning for, as they are read back."""
+    values = ["{x}", "{x,y}", "[x]", "[!a]", "{", "[", "a*b", "a?b", "a1b", "a b", "x"]
+    rows = spark.createDataFrame(
+        [(str(number), value, 1.0, 1) for number, value in enumerate(values)],
+        "uuid string, city string, fare double, ts bigint",
+    )
+    plain = {"hoodie.datasource.write.hive_style_partitioning": "true"}
+    rows.write.save(f"{folder}/odd", mode="append", format="hudi", **OPTIONS, **plain)
+    read = spark.read.format("hudi").load(f"{folder}/odd").select("uuid", "city").collect()
+    return [row.city for row in sorted(read, key=lambda row: int(row.uuid))]
+
+
 def followed(spark: Any, folder: str) -> dict[str, Any]:
     """The changes of the table of fares, from a stream that stops before the last one and then goes on from there."""
 
@@ -183,6 +196,7 @@ def main(kind: str, folder: str) -> None:
     stream = streamed(spark, folder) if kind == "connect" else None
     sql = statements(spark, folder) if kind == "connect" else None
     changes = followed(spark, folder) if kind == "connect" else None
+    folders = odd_folders(spark, folder)
 
     refused = None
     no_keys = spark.sql("select cast(null as string) uuid, 'c0' city, cast(1.5 as decimal(23, 1)) fare, 1L ts")
@@ -202,6 +216,7 @@ def main(kind: str, folder: str) -> None:
         "streamed": stream,
         "SQL": sql,
         "followed": changes,
+        "odd folders": folders,
         "refused": refused,
         "parallelism": engine.parallelism,
         "elsewhere": str(os.getpid()) not in {place.split()[0] for place in places},

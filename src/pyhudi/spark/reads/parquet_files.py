@@ -6,6 +6,7 @@ Elsewhere, through Spark Connect for example, it gets a list of paths, and each 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,10 +138,9 @@ def parquet_rows(
         HistoryNotRetainedError: a file was deleted.
     """
     # No discovery of partitions: a folder `city=x` must neither add a column nor replace a column of the file.
-    # Without `__globPaths__` Spark would take brackets and stars in a folder's name for a pattern.
-    options = {**(options or {}), **_STRICT, "recursiveFileLookup": "true", "__globPaths__": "false"}
+    options = {**(options or {}), **_STRICT, "recursiveFileLookup": "true"}
     try:
-        rows = spark.read.schema(spark_schema(schema)).options(**options).parquet(*paths)
+        rows = spark.read.schema(spark_schema(schema)).options(**options).parquet(*map(_literal, paths))
         if is_connect(spark):
             with _few_tasks(spark, len(paths)):
                 rows.schema  # noqa: B018 - Connect looks files up when it first analyses the plan, and keeps the result
@@ -149,6 +149,11 @@ def parquet_rows(
             raise gone_meanwhile((error.getMessageParameters() or {}).get("path")) from error
         raise
     return rows.select("*")  # of a view of the relation itself, Spark's INSERT OVERWRITE would delete the file
+
+
+def _literal(path: str) -> str:
+    """The pattern of one path: Spark takes paths for patterns. Its option `__globPaths__` is ignored on Connect."""
+    return re.sub(r"[\\{}\[\]*?]", r"\\\g<0>", path)
 
 
 def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, tuple[Value, ...]]:
