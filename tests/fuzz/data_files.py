@@ -357,8 +357,8 @@ def _stored(data: bytes) -> MemoryStorage:
 def _check_footer(data: bytes) -> None:
     footer = read_footer(_stored(data), PATH)
     require(footer.rows >= 0, "a negative number of rows")
-    count = candidates_in(_KEYS, PATH, footer.values, prune_by_ranges=True)
-    require(0 <= count <= len(_KEYS), "more candidates than keys")
+    candidates = candidates_in(_KEYS, PATH, footer.values, prune_by_ranges=True).tolist()
+    require(set(candidates) <= set(range(len(_KEYS))), "candidates that are no keys")
     settings = BloomSettings(kind=BloomFilterType.SIMPLE, num_entries=4, fpp=0.01, max_entries=8)
     resumed = KeyFooter.of_former_version(settings, footer.values, PATH, keys=footer.rows + 1)
     if resumed is not None:

@@ -7,11 +7,14 @@ per key; the candidates are the same, with one search per file.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,11 +29,14 @@ from pyhudi.format.bloom import (
     orders_like_bytes,
     parse_bloom_filter,
 )
-from pyhudi.index.protocol import Lookup, Tagged
-from pyhudi.index.search import search, tag_task, to_search
+from pyhudi.format.pieces import one_batch
+from pyhudi.index.delivery import KEY_BYTES, SPLIT, in_portions, numbered_apart, search_shares, tag_task
+from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
+from pyhudi.index.search import joined, search, to_search
 from pyhudi.index.stored_keys import check_stored_keys
-from pyhudi.index.tagging import TagTask, keys_with_slices
+from pyhudi.index.tagging import KEYS_AT_ONCE, KeysOfSlices, TagResult, TagTask, tag_files
 from pyhudi.io.base_file import read_footer
+from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
 from pyhudi.metadata_table.read_checks import warn_of_index
 from pyhudi.storage.open import open_spec
@@ -56,87 +62,145 @@ class BloomIndex:
     def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
         """See `Index.tag`."""
         searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
-        shares = spread(dict.fromkeys(range(len(searched)), 1), engine.parallelism * TASKS_PER_CORE)
-        tasks = [
-            ProbeTask(tag_task(lookup, [searched[number] for number in share]), self.prune_by_ranges, self.filters)
-            for share in shares
-        ]
-        results = engine.map(
-            probe_files, tasks, size_bytes=len(searched) * _FOOTER_BYTES, description="ask bloom filters"
+        # The footer of a base file does not cover the records that logs add.
+        probed = {file_slice.number for file_slice in searched if _is_base_file(file_slice)}
+        shares = spread(dict.fromkeys(probed, 1), engine.parallelism * TASKS_PER_CORE)
+        results = search_shares(
+            engine,
+            lookup,
+            [[searched[number] for number in share] for share in shares],
+            functools.partial(probe_files, ProbeSettings(self.prune_by_ranges, self.filters)),
+            size_bytes=len(probed) * _FOOTER_BYTES,
+            description="ask bloom filters",
         )
         damage = next((result.damage for result in results if result.damage is not None), None)
         if damage is not None:
             warn_of_index(open_spec(lookup.storage), BLOOM_FILTERS, f"{damage}; footers are read instead")
-        candidates = {found.number: found.keys for result in results for found in result.candidates if found.keys}
-        return search(engine, lookup, slices, searched, candidates)
+        found = [candidates for result in results for candidates in result.candidates]
+        unfiltered = {number for result in results for number in result.unfiltered}
+        whole = [number for number in range(len(slices)) if number not in probed or number in unfiltered]
+        tagged = joined(slices, _search_candidates(engine, lookup, slices, searched, found))
+        if not whole:
+            return tagged
+        apart = replace(lookup, folder=lookup.folder.within("whole"))
+        return tagged.with_others(search(engine, apart, slices, searched, whole))
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeTask:
-    """Read the footers of the base files of a tagging task. `prune_by_ranges` and `filters`: see `BloomIndex`."""
+class ProbeSettings:
+    """See `BloomIndex`."""
 
-    tagging: TagTask
     prune_by_ranges: bool
     filters: FilterReader | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """How many incoming keys one slice may hold. The measure by which the second pass is spread over tasks."""
+    """The staged keys that one slice may hold."""
 
     number: int
-    keys: int
+    keys: Segment
 
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """The candidates of a task. `damage`: why filters of the metadata table were not used, if they were to be."""
+    """The candidates of a task. `damage`: why filters of the metadata table were not used, if they were to be.
+
+    `unfiltered`: the numbers of slices whose footers have no filter. They may hold any key, or any of a range.
+    """
 
     candidates: tuple[Candidates, ...]
+    unfiltered: frozenset[int] = frozenset()
     damage: str | None = None
 
 
-def probe_files(context: TaskContext, task: ProbeTask) -> Probed:
-    """Candidate counts of the task's slices. Cost: one footer per base file; no rows are read."""
-    del context
-    storage = open_spec(task.tagging.storage)
-    counts: Counter[int] = Counter()
+def probe_files(settings: ProbeSettings, context: TaskContext, task: TagTask, staged: KeysOfSlices) -> Probed:
+    """The candidates of the task's slices, in an exchange file. Cost: one footer per base file; no rows are read."""
+    storage = open_spec(task.storage)
     footers: dict[int, dict[str, str]] = {}
     damage: str | None = None
     try:
-        footers = _known_filters(storage, task)
+        footers = _known_filters(storage, task, settings.filters)
     except CorruptDataError as error:
         damage = str(error)
-    for staged, slices in keys_with_slices(task.tagging):
-        keys = staged.keys
-        ordered = keys.take(pc.sort_indices(keys))
-        for searched in slices:
-            base = searched.files.base
-            if base is None or searched.files.logs:
-                # The footer of a base file does not cover the records that logs add.
-                counts[searched.number] += len(keys)
-                continue
-            if searched.number not in footers:
-                footers[searched.number] = read_footer(storage, base).values
-                _check_ends(footers[searched.number], task.tagging.key_patterns)
-            counts[searched.number] += candidates_in(ordered, base, footers[searched.number], task.prune_by_ranges)
-    found = tuple(Candidates(searched.number, counts[searched.number]) for searched in task.tagging.slices)
-    return Probed(found, damage)
+    batches: dict[int, list[int]] = defaultdict(list)
+    rows: Counter[int] = Counter()
+    unfiltered: set[int] = set()
+    with ExitStack() as files:
+        writer: ExchangeWriter | None = None
+        for keys, slices in staged:
+            numbered = keys.rows.append_column(SPLIT, pa.array(keys.split)).combine_chunks()
+            order = pc.sort_indices(keys.keys)
+            ordered = keys.keys.take(order)
+            for searched in slices:
+                base = searched.files.base
+                assert base is not None
+                if searched.number not in footers:
+                    footers[searched.number] = read_footer(storage, base).values
+                    _check_ends(footers[searched.number], task.key_patterns)
+                may_be_there = candidates_in(ordered, base, footers[searched.number], settings.prune_by_ranges)
+                if len(may_be_there) and BLOOM_FILTER_KEY not in footers[searched.number]:
+                    unfiltered.add(searched.number)
+                elif len(may_be_there):
+                    found = numbered.take(order.take(pa.array(may_be_there)))
+                    if writer is None:
+                        path = f"{task.folder.path}/candidates-{context.write_token}.arrow"
+                        writer = files.enter_context(ExchangeWriter(open_spec(task.folder.storage), path, found.schema))
+                    batches[searched.number].append(writer.write(one_batch(found)))
+                    rows[searched.number] += found.num_rows
+    path = "" if writer is None else writer.path
+    candidates = (Candidates(number, Segment(path, tuple(parts), rows[number])) for number, parts in batches.items())
+    return Probed(tuple(candidates), frozenset(unfiltered), damage)
 
 
-def _known_filters(storage: Storage, task: ProbeTask) -> dict[int, dict[str, str]]:
-    """By the number of the slice what its footer says of the filter, as far as the metadata table knows it."""
-    if task.filters is None or task.tagging.key_patterns:
-        return {}
-    slices = [
-        file_slice
-        for file_slice in task.tagging.slices
-        if file_slice.files.base is not None and not file_slice.files.logs
-    ]
-    found = task.filters.find(
-        storage, [file_slice.files.base for file_slice in slices if file_slice.files.base is not None]
+@dataclass(frozen=True, slots=True)
+class SearchCandidatesTask:
+    """Search slices for their candidates: `keys`, by the number of the slice."""
+
+    tagging: TagTask
+    keys: Mapping[int, Segment]
+
+
+def search_candidates(context: TaskContext, task: SearchCandidatesTask) -> TagResult:
+    """Tag the candidates that the slices hold. Memory: the candidates of a slice, up to `KEYS_AT_ONCE` of them."""
+    storage = open_spec(task.tagging.folder.storage)
+    staged = (
+        (keys, (searched,))
+        for searched in task.tagging.slices
+        for keys in in_portions(map(numbered_apart, read_segment(storage, task.keys[searched.number])), KEYS_AT_ONCE)
     )
-    return {file_slice.number: found[file_slice.files.base] for file_slice in slices if file_slice.files.base in found}
+    return tag_files(context, task.tagging, staged)
+
+
+def _search_candidates(
+    engine: Engine,
+    lookup: Lookup,
+    slices: Sequence[FileSlice],
+    searched: Sequence[SliceToSearch],
+    found: Sequence[Candidates],
+) -> list[TagResult]:
+    keys = {candidates.number: candidates.keys for candidates in found}
+    # By size and keys: reading a key column and searching in it.
+    weights = {number: slices[number].size + KEY_BYTES * segment.rows for number, segment in keys.items()}
+    tasks = [
+        SearchCandidatesTask(tag_task(lookup, [searched[n] for n in share]), {n: keys[n] for n in share})
+        for share in spread(weights, engine.parallelism * TASKS_PER_CORE)
+    ]
+    size = sum(weights.values())
+    return engine.map(search_candidates, tasks, size_bytes=size, description="look record keys up")
+
+
+def _is_base_file(searched: SliceToSearch) -> bool:
+    return searched.files.base is not None and not searched.files.logs
+
+
+def _known_filters(storage: Storage, task: TagTask, filters: FilterReader | None) -> dict[int, dict[str, str]]:
+    """By the number of the slice what its footer says of the filter, as far as the metadata table knows it."""
+    if filters is None or task.key_patterns:
+        return {}
+    bases = {searched.number: searched.files.base for searched in task.slices if searched.files.base is not None}
+    found = filters.find(storage, list(bases.values()))
+    return {number: found[base] for number, base in bases.items() if base in found}
 
 
 def _check_ends(footer: dict[str, str], patterns: tuple[str, ...]) -> None:
@@ -145,21 +209,23 @@ def _check_ends(footer: dict[str, str], patterns: tuple[str, ...]) -> None:
     check_stored_keys(pa.array(ends, pa.string()), patterns)
 
 
-def candidates_in(ordered_keys: pa.Array, path: str, footer: dict[str, str], prune_by_ranges: bool) -> int:
-    """How many of the keys (sorted by bytes) a file may hold by its footer; all if it has no filter and no range.
+def candidates_in(
+    ordered_keys: pa.Array, path: str, footer: dict[str, str], prune_by_ranges: bool
+) -> npt.NDArray[np.int64]:
+    """Which of the keys (sorted by bytes) a file may hold by its footer; all if it has no filter and no range.
 
     A range is compared by bytes only where JVM Hudi's order of strings is that of their bytes (`orders_like_bytes`).
     """
-    keys = ordered_keys
+    start, end = 0, len(ordered_keys)
     low, high = footer.get(MIN_RECORD_KEY_KEY), footer.get(MAX_RECORD_KEY_KEY)
     if prune_by_ranges and low is not None and high is not None and orders_like_bytes(low + high):
         start, end = key_range(ordered_keys, low, high)
-        keys = ordered_keys.slice(start, end - start)
     text = footer.get(BLOOM_FILTER_KEY)
-    if text is None or len(keys) == 0:
-        return len(keys)
+    if text is None or start == end:
+        return np.arange(start, end)
     kind = BloomFilterType.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
-    return int(np.count_nonzero(parse_bloom_filter(text, kind, path=path).might_contain(keys)))
+    filter_of_file = parse_bloom_filter(text, kind, path=path)
+    return start + np.flatnonzero(filter_of_file.might_contain(ordered_keys.slice(start, end - start)))
 
 
 def key_range(ordered_keys: pa.Array, low: str, high: str) -> tuple[int, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pyhudi.engine.protocol import Engine
@@ -82,6 +83,17 @@ class Tagged:
     updates: Mapping[FileSlice, int] = field(default_factory=dict)
     known_rows: Mapping[tuple[int, str], int] = field(default_factory=dict)
     by_record_index: bool = False
+
+    def with_others(self, others: Tagged) -> Tagged:
+        """These tags and those of another search of the same slices for the same rows."""
+        segments = {
+            split: (*self.segments.get(split, ()), *others.segments.get(split, ()))
+            for split in {**self.segments, **others.segments}
+        }
+        updates = Counter(self.updates) + Counter(others.updates)
+        return replace(
+            self, segments=segments, updates=updates, known_rows=Counter(self.known_rows) + Counter(others.known_rows)
+        )
 
 
 class Index(Protocol):

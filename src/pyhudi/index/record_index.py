@@ -20,10 +20,13 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import AddressedRows, Engine, Exchange, TaskContext
 from pyhudi.errors import CorruptDataError
+from pyhudi.format.pieces import one_batch
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.index.delivery import SendKeysTask, in_portions, numbered_apart
 from pyhudi.index.protocol import Index, KeyScope, Lookup, Tagged
-from pyhudi.index.search import search, to_search
-from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, read_segment
+from pyhudi.index.search import joined, search, to_search
+from pyhudi.index.tagging import TagResult, TagSink
+from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.metadata_table.read_checks import warn_of_index
 from pyhudi.metadata_table.record_locations import LocationReader, Locations
@@ -39,8 +42,6 @@ from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
 KEYS_AT_ONCE = 1_000_000
 _KEY_BYTES = 200
 """About how much of the index is read for a key."""
-_SPLIT = "#split"
-"""The number of the split that a staged key is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +95,6 @@ class RecordIndex:
         return _with_contests(engine, lookup, slices, found)
 
 
-@dataclass(frozen=True, slots=True)
-class SendKeysTask:
-    """Send the staged keys of a split to the file groups of the index. `number`: that of the split."""
-
-    folder: ExchangeFolder
-    number: int
-    split: StagedSplit
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HowToLookUp:
     """How staged keys are looked up.
@@ -121,108 +113,73 @@ class HowToLookUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The result of a lookup: see `TagResult`.
+    """The result of a lookup.
 
     `contested`: by split the rows that would move to another partition, for a comparison with their stored rows, and
     the numbers of the slices that hold these.
     """
 
-    segments: tuple[tuple[int, Segment], ...]
-    updates_of_slice: tuple[tuple[int, int], ...]
-    known_rows: tuple[tuple[tuple[int, str], int], ...]
+    tags: TagResult
     contested: tuple[tuple[int, StagedSplit], ...] = ()
     contested_slices: frozenset[int] = frozenset()
 
 
 def send_keys(locations: LocationReader, _: TaskContext, task: SendKeysTask) -> Iterator[AddressedRows]:
     """The split's keys, to the file groups of the index that may have them. Memory: the keys of a partition path."""
-    storage = open_spec(task.folder.storage)
-    for part in task.split.partitions:
-        for keys in read_segment(storage, Segment(task.split.keys_path, (part.batch,), part.rows)):
-            groups = locations.groups_of(part.partition_path, keys.column(RECORD_KEY)).astype(np.int64)
-            may_be_there = np.flatnonzero(groups >= 0)
-            if len(may_be_there):
-                numbered = keys.append_column(_SPLIT, pa.array(np.full(keys.num_rows, task.number, dtype=np.int64)))
-                yield AddressedRows(numbered.take(pa.array(may_be_there)), groups[may_be_there])
+    for path, keys in task.partitions():
+        groups = locations.groups_of(path, keys.column(RECORD_KEY)).astype(np.int64)
+        may_be_there = np.flatnonzero(groups >= 0)
+        if len(may_be_there):
+            yield AddressedRows(task.numbered(keys).take(pa.array(may_be_there)), groups[may_be_there])
 
 
 def look_up_keys(how: HowToLookUp, context: TaskContext, group: int, incoming: Iterator[pa.RecordBatch]) -> Found:
-    """Tag the keys that a file group of the index has. Memory: `KEYS_AT_ONCE` keys, and the tags."""
+    """Tag the keys that a file group of the index has. Memory: `KEYS_AT_ONCE` keys, and `TAGS_AT_ONCE` tags."""
     storage = open_spec(how.storage)
-    tags: dict[int, list[pa.RecordBatch]] = defaultdict(list)
     contested: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-    updates: Counter[int] = Counter()
-    known: Counter[tuple[int, str]] = Counter()
     contested_slices: set[int] = set()
-    for batch in _at_once(incoming):
-        all_slices, all_partitions = _slices_of(how, how.locations.find(storage, group, batch.column(RECORD_KEY)))
-        for split, rows in _grouped(np.asarray(batch.column(_SPLIT))):
-            keys = batch.drop_columns([_SPLIT]).take(pa.array(rows))
-            slices, partitions = all_slices[rows], all_partitions.take(pa.array(rows))
+    with TagSink(how.folder, f"record-tags-{context.write_token}") as sink:
+        # The index is read anew for each portion.
+        for portion in in_portions(map(numbered_apart, incoming), KEYS_AT_ONCE):
+            keys, split = one_batch(portion.rows), portion.split
+            slices, partitions = _slices_of(how, how.locations.find(storage, group, keys.column(RECORD_KEY)))
             is_known = slices >= 0
             moved = np.zeros(keys.num_rows, dtype=bool)
             if how.moves:
                 moved = is_known & ~as_mask(pc.equal(partitions, keys.column(PARTITION_PATH)))
             if how.contests and moved.any():
-                contested[split].append(keys.filter(pa.array(moved)))
+                at = np.flatnonzero(moved)
+                for number, places in _grouped(split[at].astype(np.int64)):
+                    contested[number].append(keys.take(pa.array(at[places])))
                 contested_slices.update(np.unique(slices[moved]).tolist())
                 is_known, moved = is_known & ~moved, np.zeros_like(moved)
             at = np.flatnonzero(is_known)
-            tags[split].append(_tags(keys, at, slices, moved))
-            for number, count in zip(*np.unique(slices[at], return_counts=True), strict=True):
-                updates[int(number)] += int(count)
-            stays = keys.column(PARTITION_PATH).filter(pa.array(is_known & ~moved))
-            for entry in pc.value_counts(stays).to_pylist():
-                known[split, entry["values"]] += entry["counts"]
-    exchanged = open_spec(how.folder.storage)
+            sink.add(_tags(keys, at, slices, moved), split[at], keys.column(PARTITION_PATH).take(pa.array(at)))
+    path = f"{how.folder.path}/contested-{context.write_token}"
     return Found(
-        segments=_written(exchanged, f"{how.folder.path}/record-tags-{context.write_token}.arrow", tags),
-        updates_of_slice=tuple(updates.items()),
-        known_rows=tuple(known.items()),
-        contested=tuple(_staged(exchanged, f"{how.folder.path}/contested-{context.write_token}", contested)),
+        tags=sink.result(),
+        contested=tuple(_staged(open_spec(how.folder.storage), path, contested)),
         contested_slices=frozenset(contested_slices),
     )
 
 
 def _with_contests(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], found: Sequence[Found]) -> Tagged:
     """The tags of all tasks, and those of contested rows, whose stored rows are searched for."""
-    segments: dict[int, list[Segment]] = defaultdict(list)
-    updates: Counter[FileSlice] = Counter()
+    tagged = joined(slices, [part.tags for part in found])
+    contested = [part for each in found for part in each.contested]
+    if not contested:
+        return tagged
+    searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
+    held_by = {number for part in found for number in part.contested_slices}
+    part_of_lookup = replace(lookup, splits=tuple(split for _, split in contested))
+    settled = search(engine, part_of_lookup, slices, searched, sorted(held_by))
+    segments: dict[int, tuple[Segment, ...]] = defaultdict(tuple)
     known: Counter[tuple[int, str]] = Counter()
-    for one in found:
-        for split, segment in one.segments:
-            segments[split].append(segment)
-        updates.update({slices[number]: rows for number, rows in one.updates_of_slice})
-        known.update(dict(one.known_rows))
-    contested = [part for one in found for part in one.contested]
-    if contested:
-        searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
-        held_by = {number for one in found for number in one.contested_slices}
-        part_of_lookup = replace(lookup, splits=tuple(split for _, split in contested))
-        weights = {number: slices[number].size for number in held_by}
-        settled = search(engine, part_of_lookup, slices, searched, weights)
-        for number, parts in settled.segments.items():
-            segments[contested[number][0]].extend(parts)
-        updates.update(settled.updates)
-        for (number, path), rows in settled.known_rows.items():
-            known[contested[number][0], path] += rows
-    return Tagged(tuple(slices), {split: tuple(parts) for split, parts in segments.items()}, updates, known)
-
-
-def _at_once(incoming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The keys in batches of up to `KEYS_AT_ONCE`: the index is read anew for each of them."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in incoming:
-        for start in range(0, batch.num_rows, KEYS_AT_ONCE):
-            part = batch.slice(start, KEYS_AT_ONCE)
-            if rows + part.num_rows > KEYS_AT_ONCE:
-                yield pa.concat_batches(waiting)
-                waiting, rows = [], 0
-            waiting.append(part)
-            rows += part.num_rows
-    if waiting:
-        yield pa.concat_batches(waiting)
+    for number, parts in settled.segments.items():
+        segments[contested[number][0]] += parts
+    for (number, path), rows in settled.known_rows.items():
+        known[contested[number][0], path] += rows
+    return tagged.with_others(replace(settled, segments=segments, known_rows=known))
 
 
 def _slices_of(how: HowToLookUp, found: Locations) -> tuple[npt.NDArray[np.int64], pa.Array]:
@@ -252,18 +209,6 @@ def _tags(
         ],
         schema=TAGS_SCHEMA,
     )
-
-
-def _written(
-    storage: Storage, path: str, tags: Mapping[int, Sequence[pa.RecordBatch]]
-) -> tuple[tuple[int, Segment], ...]:
-    segments = []
-    with ExchangeWriter(storage, path, TAGS_SCHEMA) as writer:
-        for split, batches in sorted(tags.items()):
-            batch = pa.concat_batches(batches)
-            if batch.num_rows:
-                segments.append((split, Segment(path, (writer.write(batch),), batch.num_rows)))
-    return tuple(segments)
 
 
 def _staged(

@@ -31,13 +31,12 @@ _log = logging.getLogger("pyhudi")
 
 @dataclass(frozen=True, slots=True)
 class SimpleIndex:
-    """SIMPLE, and GLOBAL_SIMPLE with a table-wide lookup. Cost: the key column of every slice; one round of tasks."""
+    """SIMPLE, and GLOBAL_SIMPLE with a table-wide lookup. Cost: see `search`, of every slice."""
 
     def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
         """See `Index.tag`."""
         searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
-        weights = {number: file_slice.size for number, file_slice in enumerate(slices)}
-        return search(engine, lookup, slices, searched, weights)
+        return search(engine, lookup, slices, searched, range(len(slices)))
 
 
 def index_of(config: WriteConfig, table: TableState) -> Index:

@@ -1,7 +1,7 @@
 """Tagging: which file group, and which row in its base file, holds an incoming record.
 
-One task searches a share of the newest slices: it loads the staged keys of their partitions once, and compares the key
-column of each base file with them. Where logs of a slice may hold records that its base file does not, it compares the
+One task searches a share of the newest slices: it compares the key column of each base file with the staged keys that
+reach it (`index/delivery.py`). Where logs of a slice may hold records that its base file does not, it compares the
 keys of the merged slice. Files are only read, so tagging can run at any time.
 
 Cost per file: its key column. Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and as
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.protocol import KeyScope, SliceToSearch
 from pyhudi.index.stored_keys import check_stored_keys
-from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, read_segment
+from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged
@@ -32,12 +33,13 @@ from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.tasks.stage import ROW, StagedSplit
-from pyhudi.tasks.tagged_rows import MOVED, TAGS_SCHEMA
+from pyhudi.tasks.tagged_rows import FILE, MOVED, TAGS_SCHEMA
 
 KEYS_AT_ONCE = 4_000_000
 KEY_BATCH_ROWS = 1_000_000
 STAGED_BYTES_AT_ONCE = 1 << 30
 STORED_BYTES_AT_ONCE = 128 << 20
+TAGS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,28 +83,34 @@ class StagedKeys:
         """The record keys as one array."""
         return self.rows.column(RECORD_KEY).combine_chunks()
 
+    def filter(self, mask: pa.Array | pa.ChunkedArray) -> StagedKeys:
+        """The keys where the mask is true."""
+        return StagedKeys(self.rows.filter(mask), self.split[np.asarray(mask)])
+
 
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """Finds staged rows by key. `rows` lists them grouped by key, `starts` where each group begins; None: one each."""
+    """Finds rows by key. `rows` lists them grouped by key, `starts` where each group begins; None: one each."""
 
     distinct: pa.Array
     rows: npt.NDArray[np.int64] | None = None
     starts: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, keys: pa.Array, *, keys_repeat: bool) -> KeyIndex:
-        """An index of the keys of staged rows."""
-        if not keys_repeat:
+    def of(cls, keys: pa.Array, *, may_repeat: bool) -> KeyIndex:
+        """An index of the keys of some rows."""
+        if not may_repeat:
             return cls(keys)
         encoded = keys.dictionary_encode()
+        if len(encoded.dictionary) == len(keys):
+            return cls(keys)
         codes = encoded.indices.to_numpy()
         rows = np.argsort(codes, kind="stable")
         return cls(encoded.dictionary, rows, np.searchsorted(codes[rows], np.arange(len(encoded.dictionary) + 1)))
 
-    def find(self, stored_keys: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The pairs of (index in the stored keys, staged row) with equal keys."""
-        at = pc.index_in(stored_keys, value_set=self.distinct)
+    def find(self, keys: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The pairs of (index in `keys`, row of this index) with equal keys. Hashes all keys of the index."""
+        at = pc.index_in(keys, value_set=self.distinct)
         found = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
         groups = at.drop_null().to_numpy().astype(np.int64)
         if self.rows is None or self.starts is None:
@@ -112,69 +120,78 @@ class KeyIndex:
         return np.repeat(found, sizes), self.rows[np.repeat(self.starts[groups], sizes) + within]
 
 
-def tag_files(context: TaskContext, task: TagTask) -> TagResult:
-    """Tag the staged rows that the task's slices hold."""
-    storage = open_spec(task.storage)
-    found: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-    updates: Counter[int] = Counter()
-    known: Counter[tuple[int, str]] = Counter()
-    for keys, slices in keys_with_slices(task):
-        index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
-        for searched, tags, incoming in _tags_in(storage, task, slices, keys, index):
-            updates[searched.number] += tags.num_rows
-            splits = keys.split[incoming]
-            for split in np.unique(splits).tolist():
-                of_split = pa.array(splits == split)
-                found[split].append(tags.filter(of_split))
-                stays = pc.and_not(of_split, tags.column(MOVED))
-                paths = keys.rows.column(PARTITION_PATH).take(pa.array(incoming)).filter(stays)
-                for count in pc.value_counts(paths).to_pylist():
-                    known[split, count["values"]] += count["counts"]
-    path = f"{task.folder.path}/tags-{context.write_token}.arrow"
-    segments = []
-    with ExchangeWriter(open_spec(task.folder.storage), path, TAGS_SCHEMA) as writer:
-        for split, batches in sorted(found.items()):
+KeysOfSlices = Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]
+"""Staged keys, a bounded number at a time, each time with the slices of a task that may hold them."""
+
+
+class TagSink:
+    """Gathers tags, and writes them to the exchange file `name` of the folder. A context manager.
+
+    Memory: `TAGS_AT_ONCE` tags.
+    """
+
+    def __init__(self, folder: ExchangeFolder, name: str) -> None:
+        self._path = f"{folder.path}/{name}.arrow"
+        self._writer = ExchangeWriter(open_spec(folder.storage), self._path, TAGS_SCHEMA)
+        self._waiting: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self._rows = 0
+        self._written: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._updates: Counter[int] = Counter()
+        self._known: Counter[tuple[int, str]] = Counter()
+
+    def __enter__(self) -> TagSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._writer.__exit__(kind, error, trace)
+            return
+        with self._writer:
+            self._write()
+
+    def add(self, tags: pa.RecordBatch, splits: npt.NDArray[np.int32], paths: pa.Array) -> None:
+        """Add tags, with the number of the split of each row, and the partition path that it is staged for."""
+        for number, count in zip(*np.unique(tags.column(FILE), return_counts=True), strict=True):
+            self._updates[int(number)] += int(count)
+        for split in np.unique(splits).tolist():
+            of_split = pa.array(splits == split)
+            self._waiting[split].append(tags.filter(of_split))
+            for count in pc.value_counts(paths.filter(pc.and_not(of_split, tags.column(MOVED)))).to_pylist():
+                self._known[split, count["values"]] += count["counts"]
+        self._rows += tags.num_rows
+        if self._rows >= TAGS_AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        for split, batches in sorted(self._waiting.items()):
             batch = pa.concat_batches(batches)
-            segments.append((split, Segment(path, (writer.write(batch),), batch.num_rows)))
-    return TagResult(tuple(segments), tuple(updates.items()), tuple(known.items()))
+            self._written[split].append((self._writer.write(batch), batch.num_rows))
+        self._waiting.clear()
+        self._rows = 0
+
+    def result(self) -> TagResult:
+        """All that was added; call it after the file is complete."""
+        segments = (
+            (split, Segment(self._path, tuple(number for number, _ in parts), sum(rows for _, rows in parts)))
+            for split, parts in sorted(self._written.items())
+        )
+        return TagResult(tuple(segments), tuple(self._updates.items()), tuple(self._known.items()))
 
 
-def keys_with_slices(task: TagTask) -> Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]:
-    """The staged keys, a bounded number at a time, each time with the slices of the task that may hold them."""
-    if task.scope.is_table_wide:
-        for keys in staged_keys(task, None):
-            yield keys, task.slices
-        return
-    by_partition: dict[str, list[SliceToSearch]] = defaultdict(list)
-    for searched in task.slices:
-        by_partition[searched.partition_path].append(searched)
-    for partition_path, slices in by_partition.items():
-        for keys in staged_keys(task, partition_path):
-            yield keys, tuple(slices)
-
-
-def staged_keys(task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
-    """The staged keys of a partition path, or all of them, at most about `KEYS_AT_ONCE` at a time."""
-    storage = open_spec(task.folder.storage)
-    batches: list[pa.RecordBatch] = []
-    splits: list[npt.NDArray[np.int32]] = []
-    rows = size = 0
-    for number, split in enumerate(task.splits):
-        wanted = tuple(p.batch for p in split.partitions if partition_path in (None, p.partition_path))
-        for batch in read_segment(storage, Segment(split.keys_path, wanted, 0)) if wanted else ():
-            if batches and (rows + batch.num_rows > KEYS_AT_ONCE or size + batch.nbytes > STAGED_BYTES_AT_ONCE):
-                yield StagedKeys(pa.Table.from_batches(batches), np.concatenate(splits))
-                batches, splits, rows, size = [], [], 0, 0
-            batches.append(batch)
-            splits.append(np.full(batch.num_rows, number, dtype=np.int32))
-            rows += batch.num_rows
-            size += batch.nbytes
-    if batches:
-        yield StagedKeys(pa.Table.from_batches(batches), np.concatenate(splits))
+def tag_files(context: TaskContext, task: TagTask, staged: KeysOfSlices) -> TagResult:
+    """Tag the staged rows that the task's slices hold."""
+    with TagSink(task.folder, f"tags-{context.write_token}") as sink:
+        for keys, slices in staged:
+            index = KeyIndex.of(keys.keys, may_repeat=task.keys_repeat)
+            for tags, incoming in _tags_in(task, slices, keys, index):
+                sink.add(tags, keys.split[incoming], keys.rows.column(PARTITION_PATH).take(pa.array(incoming)))
+    return sink.result()
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredKeys:
+class StoredKeys:
     """Some stored keys, their slice, and the row of the slice at which they start."""
 
     searched: SliceToSearch
@@ -183,16 +200,16 @@ class _StoredKeys:
 
 
 def _tags_in(
-    storage: Storage, task: TagTask, slices: Iterable[SliceToSearch], keys: StagedKeys, index: KeyIndex
-) -> Iterator[tuple[SliceToSearch, pa.RecordBatch, npt.NDArray[np.int64]]]:
+    task: TagTask, slices: Iterable[SliceToSearch], keys: StagedKeys, index: KeyIndex
+) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
     """Tags of slices, batch by batch, each with the indexes of their rows in the staged keys.
 
     Each search hashes all staged keys. So stored keys of several files are gathered for one search: otherwise each of
     many small files would cost a hashing of all staged keys.
     """
-    waiting: list[_StoredKeys] = []
+    waiting: list[StoredKeys] = []
     rows = size = 0
-    for stored in _stored_keys_of(storage, task, slices):
+    for stored in stored_keys_of(task, slices):
         waiting.append(stored)
         rows += stored.batch.num_rows
         size += stored.batch.nbytes
@@ -202,19 +219,21 @@ def _tags_in(
     yield from _matches(task, waiting, keys, index)
 
 
-def _stored_keys_of(storage: Storage, task: TagTask, slices: Iterable[SliceToSearch]) -> Iterator[_StoredKeys]:
+def stored_keys_of(task: TagTask, slices: Iterable[SliceToSearch]) -> Iterator[StoredKeys]:
+    """The keys of slices, and the ordering values that are compared; batch by batch."""
+    storage = open_spec(task.storage)
     columns = [RECORD_KEY, *(task.ordering_fields if task.scope.is_table_wide else ())]
     for searched in slices:
         start = 0
         for batch in stored_rows(storage, searched.files, task.merging, columns):
             check_stored_keys(batch.column(RECORD_KEY), task.key_patterns)
-            yield _StoredKeys(searched, start, batch)
+            yield StoredKeys(searched, start, batch)
             start += batch.num_rows
 
 
 def _matches(
-    task: TagTask, waiting: Sequence[_StoredKeys], keys: StagedKeys, index: KeyIndex
-) -> Iterator[tuple[SliceToSearch, pa.RecordBatch, npt.NDArray[np.int64]]]:
+    task: TagTask, waiting: Sequence[StoredKeys], keys: StagedKeys, index: KeyIndex
+) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
     if not waiting:
         return
     found, incoming = index.find(pa.concat_arrays([stored.batch.column(RECORD_KEY) for stored in waiting]))
@@ -224,8 +243,10 @@ def _matches(
         first, last = bounds[number], bounds[number + 1]
         if first < last:
             at, rows = found[first:last] - (ends[number] - stored.batch.num_rows), incoming[first:last]
-            tags = _tags(task, stored.searched, keys, rows, stored.batch.take(pa.array(at)), stored.start + at)
-            yield stored.searched, tags, rows
+            numbers = np.full(len(rows), stored.searched.number, dtype=np.int32)
+            path = pa.scalar(stored.searched.partition_path)
+            met = stored.batch.take(pa.array(at))
+            yield tags_of(task, keys.rows.take(pa.array(rows)), met, numbers, stored.start + at, path), rows
 
 
 def stored_rows(
@@ -238,29 +259,27 @@ def stored_rows(
     return read_merged(storage, files, merging, columns)
 
 
-def _tags(
-    task: TagTask,
-    searched: SliceToSearch,
-    keys: StagedKeys,
-    incoming: npt.NDArray[np.int64],
-    stored: pa.RecordBatch,
+def tags_of(
+    how: TagTask,
+    incoming: pa.Table,
+    stored: pa.RecordBatch | pa.Table,
+    slices: npt.NDArray[np.int32],
     positions: npt.NDArray[np.int64],
+    paths: pa.Array | pa.Scalar,
 ) -> pa.RecordBatch:
-    matched = keys.rows.take(pa.array(incoming))
-    moved = np.zeros(len(incoming), dtype=bool)
-    if task.scope is KeyScope.TABLE_MOVES:
-        moved = pc.not_equal(matched.column(PARTITION_PATH), searched.partition_path).to_numpy()
-    if task.ordering_fields and moved.any():
-        rules = replace(task.merging.rules.with_base, ordering_fields=task.ordering_fields)
-        wins = incoming_wins(ordering_columns(rules, matched), ordering_columns(rules, stored), len(incoming))
+    """The tags of incoming rows that each meet a stored one, of a slice and its partition path, at a position in it."""
+    moved = np.zeros(len(slices), dtype=bool)
+    if how.scope is KeyScope.TABLE_MOVES:
+        moved = np.asarray(pc.not_equal(incoming.column(PARTITION_PATH), paths))
+    if how.ordering_fields and moved.any():
+        rules = replace(how.merging.rules.with_base, ordering_fields=how.ordering_fields)
+        wins = incoming_wins(ordering_columns(rules, incoming), ordering_columns(rules, stored), len(slices))
         # A late version must not move the record: tagged as an update of the stored row, it loses against it.
         moved = moved & wins
-    return pa.RecordBatch.from_arrays(
-        [
-            matched.column(ROW).combine_chunks(),
-            pa.array(np.full(len(incoming), searched.number, dtype=np.int32)),
-            pa.array(positions, pa.int64()),
-            pa.array(moved),
-        ],
-        schema=TAGS_SCHEMA,
-    )
+    columns = [
+        incoming.column(ROW).combine_chunks(),
+        pa.array(slices),
+        pa.array(positions, pa.int64()),
+        pa.array(moved),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=TAGS_SCHEMA)

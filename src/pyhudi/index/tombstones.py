@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY, decode_tombstones
+from pyhudi.index.delivery import search_shares
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
-from pyhudi.index.search import search, tag_task, to_search
-from pyhudi.index.tagging import KeyIndex, StagedKeys, TagTask, keys_with_slices
+from pyhudi.index.search import search, to_search
+from pyhudi.index.tagging import KeyIndex, KeysOfSlices, StagedKeys, TagTask
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import flattened, incoming_wins
@@ -78,9 +79,11 @@ def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], t
     ]
     shares = spread(dict.fromkeys(range(len(searched)), 1), engine.parallelism * TASKS_PER_CORE)
     found: dict[int, set[int]] = defaultdict(set)
-    for late_rows in engine.map(
+    for late_rows in search_shares(
+        engine,
+        lookup,
+        [[searched[number] for number in share] for share in shares],
         find_late_rows,
-        [tag_task(lookup, [searched[number] for number in share]) for share in shares],
         size_bytes=len(searched) * 500_000,
         description="look for deletes",
     ):
@@ -100,12 +103,12 @@ def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], t
     return replace(tagged, segments=segments, known_rows=known)
 
 
-def find_late_rows(_: TaskContext, task: TagTask) -> list[tuple[int, _Rows]]:
+def find_late_rows(_: TaskContext, task: TagTask, staged: KeysOfSlices) -> list[tuple[int, _Rows]]:
     """The staged rows, by split, that are below a delete in the footers of the task's slices."""
     storage = open_spec(task.storage)
     late: dict[int, list[_Rows]] = defaultdict(list)
-    for keys, slices in keys_with_slices(task):
-        index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
+    for keys, slices in staged:
+        index = KeyIndex.of(keys.keys, may_repeat=task.keys_repeat)
         for searched in slices:
             if searched.files.base is not None:
                 below = _below_deletes(storage, task, searched.files.base, keys, index)
@@ -165,14 +168,14 @@ def tag_returning_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlic
         SliceToSearch(number, slice_files(file_slice.base, ()), file_slice.partition_path)
         for number, file_slice in enumerate(slices)
     ]
-    weights = {
-        number: file_slice.size
+    numbers = [
+        number
         for number, file_slice in enumerate(slices)
         if file_slice.base is not None and file_slice.group in lookup.decided_by_logs
-    }
-    if not weights:
+    ]
+    if not numbers:
         return tagged
-    of_bases = search(engine, replace(lookup, folder=lookup.folder.within("bases")), slices, searched, weights)
+    of_bases = search(engine, replace(lookup, folder=lookup.folder.within("bases")), slices, searched, numbers)
     tasks = [
         ReturningTask(lookup.folder, lookup.splits[n], found, tagged.segments.get(n, ()))
         for n, found in sorted(of_bases.segments.items())

@@ -23,11 +23,12 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, InstantState
+from pyhudi.index.delivery import staged_keys, tag_task
 from pyhudi.index.key_value.locations import Coverage, Location, Locations
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
-from pyhudi.index.search import search, tag_task, to_search
+from pyhudi.index.search import search, to_search
 from pyhudi.index.stored_keys import check_stored_keys
-from pyhudi.index.tagging import TagTask, staged_keys, stored_rows
+from pyhudi.index.tagging import TagTask, stored_rows
 from pyhudi.storage.open import open_spec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
@@ -51,11 +52,8 @@ class RememberingIndex:
         searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
         found = self._find(asking, lookup)
         number_of = {file_slice.group: number for number, file_slice in enumerate(slices)}
-        candidates: Counter[int] = Counter()
-        for location, keys in found.items():
-            if location.group in number_of:
-                candidates[number_of[location.group]] += keys
-        return search(engine, lookup, slices, searched, candidates)
+        candidates = {number_of[location.group] for location in found if location.group in number_of}
+        return search(engine, lookup, slices, searched, sorted(candidates))
 
     def _catch_up(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> None:
         """Add the keys of the writes that are not in yet, by what the newest slices of their file groups hold."""
@@ -76,11 +74,8 @@ class RememberingIndex:
 
     def _find(self, engine: Engine, lookup: Lookup) -> Mapping[Location, int]:
         """The locations of the staged keys. Those of file groups that are gone for good are removed."""
-        whole = tag_task(lookup, ())
         shares = spread(dict(enumerate(split.rows for split in lookup.splits)), engine.parallelism * TASKS_PER_CORE)
-        tasks = [
-            FindTask(self.locations, replace(whole, splits=tuple(lookup.splits[n] for n in share))) for share in shares
-        ]
+        tasks = [FindTask(self.locations, tag_task(lookup, (), [lookup.splits[n] for n in share])) for share in shares]
         size = sum(split.bytes for split in lookup.splits)
         counts: Counter[Location] = Counter()
         for result in engine.map(find_locations, tasks, size_bytes=size, description="ask the index"):
@@ -147,7 +142,7 @@ def _fill_task(
 ) -> FillTask | None:
     """What to add of a slice; None if all its records are in. `missing`: the writes that are not; None: any may be."""
     searched = to_search(lookup, 0, file_slice)
-    tagging = tag_task(replace(lookup, splits=()), ())
+    tagging = tag_task(lookup, ())
     files = lookup.view.committed.groups.get(file_slice.group, ())
     if missing is None:
         return FillTask(locations, tagging, searched, Location(file_slice.instant_time, file_slice.group), None)

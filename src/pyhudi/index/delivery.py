@@ -1,0 +1,226 @@
+"""Staged keys on their way to the tasks that search file slices.
+
+A few keys are read by each task from the files of the staging: every task opens those of all splits. On other machines
+more of them are sent (`Engine.exchange`): each split is read once, and a key goes to the tasks whose slices are of its
+partition.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import AddressedRows, Engine, Exchange, TaskContext
+from pyhudi.format.schema.meta_columns import PARTITION_PATH
+from pyhudi.index.protocol import Lookup, SliceToSearch
+from pyhudi.index.tagging import KEYS_AT_ONCE, STAGED_BYTES_AT_ONCE, KeysOfSlices, StagedKeys, TagTask
+from pyhudi.io.exchange import ExchangeFolder, Segment, read_segment
+from pyhudi.storage.open import open_spec
+from pyhudi.tasks.stage import StagedSplit
+
+R = TypeVar("R")
+Search = Callable[[TaskContext, TagTask, KeysOfSlices], R]
+
+READ_KEYS_MAX = 4_000_000
+"""How many staged keys tasks on other machines together read from the files of the staging: more are sent."""
+KEY_BYTES = 64
+"""About what a staged key takes, with what is sent beside it."""
+SPLIT = "#split"
+"""The number of the split that a sent key is of."""
+
+
+def tag_task(lookup: Lookup, slices: Sequence[SliceToSearch], splits: Sequence[StagedSplit] = ()) -> TagTask:
+    """The task that searches some slices, for the keys of some splits or for those that it is sent."""
+    return TagTask(
+        storage=lookup.storage,
+        folder=lookup.folder,
+        slices=tuple(slices),
+        splits=tuple(splits),
+        merging=lookup.merging,
+        scope=lookup.scope,
+        ordering_fields=lookup.ordering_fields,
+        keys_repeat=lookup.keys_repeat,
+        key_patterns=lookup.key_patterns,
+    )
+
+
+def search_shares(
+    engine: Engine,
+    lookup: Lookup,
+    shares: Sequence[Sequence[SliceToSearch]],
+    run: Search[R],
+    *,
+    size_bytes: int,
+    description: str,
+) -> list[R]:
+    """Run a function over shares of slices and the staged keys that these may hold. Returns the results in their order.
+
+    A share that no key may be in may have no result. `size_bytes`: about what all of them read of slices.
+
+    Cost: a round of tasks, which each open the keys files of all splits; or an exchange of the keys.
+    """
+    keys = keys_read(lookup, shares)
+    if engine.on_one_machine or keys <= READ_KEYS_MAX:
+        tasks = [tag_task(lookup, share, lookup.splits) for share in shares]
+        return engine.map(functools.partial(_run_reading, run), tasks, size_bytes=size_bytes, description=description)
+    table_wide = lookup.scope.is_table_wide
+    wanted: dict[str | None, set[int]] = defaultdict(set)
+    for number, share in enumerate(shares):
+        for searched in share:
+            wanted[None if table_wide else searched.partition_path].add(number)
+    return engine.exchange(
+        Exchange(
+            send=functools.partial(send_to_shares, {path: tuple(sorted(to)) for path, to in wanted.items()}),
+            senders=[SendKeysTask(lookup.folder, number, split) for number, split in enumerate(lookup.splits)],
+            receive=functools.partial(_run_sent, run),
+            receivers=[tag_task(lookup, share) for share in shares],
+            sizes=[(size_bytes + keys * KEY_BYTES) // len(shares)] * len(shares),
+            sent_bytes=keys * KEY_BYTES,
+            spill=lookup.merging.spill,
+            description=description,
+        )
+    )
+
+
+def keys_read(lookup: Lookup, shares: Iterable[Iterable[SliceToSearch]]) -> int:
+    """How many staged keys tasks over these shares search for, a key counted once for each task."""
+    if lookup.scope.is_table_wide:
+        return sum(split.rows for split in lookup.splits) * sum(1 for share in shares)
+    staged = staged_rows(lookup)
+    return sum(staged[path] for share in shares for path in {searched.partition_path for searched in share})
+
+
+def staged_rows(lookup: Lookup) -> Mapping[str, int]:
+    """How many rows are staged for each partition path."""
+    counts: Counter[str] = Counter()
+    for split in lookup.splits:
+        for partition in split.partitions:
+            counts[partition.partition_path] += partition.rows
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class SendKeysTask:
+    """Send the staged keys of a split. `number`: that of the split."""
+
+    folder: ExchangeFolder
+    number: int
+    split: StagedSplit
+
+    def partitions(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The partition paths of the split, each with its keys. Memory: the keys of one of them."""
+        storage = open_spec(self.folder.storage)
+        for part in self.split.partitions:
+            for keys in read_segment(storage, Segment(self.split.keys_path, (part.batch,), part.rows)):
+                yield part.partition_path, keys
+
+    def numbered(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+        """Keys of the split with its number, as they are sent."""
+        return keys.append_column(SPLIT, pa.array(np.full(keys.num_rows, self.number, dtype=np.int32)))
+
+
+def send_to_shares(
+    wanted: Mapping[str | None, tuple[int, ...]], _: TaskContext, task: SendKeysTask
+) -> Iterator[AddressedRows]:
+    """The keys of a split, to all shares that have slices of their partition (None: of any)."""
+    for path, keys in task.partitions():
+        for share in wanted.get(None, wanted.get(path, ())):
+            yield AddressedRows(task.numbered(keys), np.full(keys.num_rows, share, dtype=np.int64))
+
+
+def _run_reading(run: Search[R], context: TaskContext, task: TagTask) -> R:
+    return run(context, task, read_keys(task))
+
+
+def _run_sent(run: Search[R], context: TaskContext, task: TagTask, incoming: Iterator[pa.RecordBatch]) -> R:
+    return run(context, task, _sent_keys(task, incoming))
+
+
+def read_keys(task: TagTask) -> KeysOfSlices:
+    """The keys of the task's splits with its slices."""
+    for path, slices in _by_partition(task).items():
+        for keys in staged_keys(task, path):
+            yield keys, slices
+
+
+def _sent_keys(task: TagTask, incoming: Iterator[pa.RecordBatch]) -> KeysOfSlices:
+    """The keys that the task was sent, with its slices."""
+    by_partition = _by_partition(task)
+    for keys in in_portions(map(numbered_apart, incoming), KEYS_AT_ONCE):
+        if None in by_partition:
+            yield keys, by_partition[None]
+            continue
+        for path in pc.unique(keys.rows.column(PARTITION_PATH)).to_pylist():
+            yield keys.filter(pc.equal(keys.rows.column(PARTITION_PATH), path)), by_partition[path]
+
+
+def _by_partition(task: TagTask) -> dict[str | None, tuple[SliceToSearch, ...]]:
+    """The slices of the task by the partition path that their keys are staged for; None: for any."""
+    by_partition: dict[str | None, list[SliceToSearch]] = defaultdict(list)
+    for searched in task.slices:
+        by_partition[None if task.scope.is_table_wide else searched.partition_path].append(searched)
+    return {path: tuple(slices) for path, slices in by_partition.items()}
+
+
+def staged_keys(task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
+    """The keys of the task's splits of a partition path, or all of them, at most about `KEYS_AT_ONCE` at a time."""
+    return in_portions(_batches(task, partition_path), KEYS_AT_ONCE)
+
+
+def _batches(task: TagTask, partition_path: str | None) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
+    storage = open_spec(task.folder.storage)
+    for number, split in enumerate(task.splits):
+        wanted = tuple(p.batch for p in split.partitions if partition_path in (None, p.partition_path))
+        for batch in read_segment(storage, Segment(split.keys_path, wanted, 0)) if wanted else ():
+            yield batch, np.full(batch.num_rows, number, dtype=np.int32)
+
+
+def numbered_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:
+    """Keys that were sent, and the number of the split of each."""
+    return batch.drop_columns([SPLIT]), np.asarray(batch.column(SPLIT))
+
+
+def in_portions(
+    batches: Iterable[tuple[pa.RecordBatch, npt.NDArray[np.int32]]], keys_at_once: int
+) -> Iterator[StagedKeys]:
+    """The keys, each batch with the splits of its rows, at most so many at a time."""
+    waiting: list[pa.RecordBatch] = []
+    splits: list[npt.NDArray[np.int32]] = []
+    rows = size = 0
+    for batch, of_splits in (part for each in batches for part in _cut(*each, keys_at_once)):
+        if waiting and (rows + batch.num_rows > keys_at_once or size + batch.nbytes > STAGED_BYTES_AT_ONCE):
+            yield StagedKeys(pa.Table.from_batches(waiting), np.concatenate(splits))
+            waiting, splits, rows, size = [], [], 0, 0
+        waiting.append(batch)
+        splits.append(of_splits)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if waiting:
+        yield StagedKeys(pa.Table.from_batches(waiting), np.concatenate(splits))
+
+
+def _cut(
+    batch: pa.RecordBatch, splits: npt.NDArray[np.int32], rows: int
+) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows), splits[start : start + rows]
+
+
+def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The batches, joined to some of at least so many rows; the last one may have fewer."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(part.num_rows for part in waiting) >= rows:
+            yield pa.concat_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_batches(waiting)
