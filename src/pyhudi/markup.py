@@ -80,7 +80,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         values: Any = self
-        rows = [(one.name.replace("_", " "), getattr(self, one.name)) for one in fields(values)]
+        rows = [(field.name.replace("_", " "), getattr(self, field.name)) for field in fields(values)]
         return facts(type(self).__name__, rows)
 
 

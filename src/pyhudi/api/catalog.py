@@ -57,7 +57,7 @@ class Catalog:
         options = WriteConfig.from_options(self._handle.options_of_call(hudi_options, call=call)).catalog
         with opened_catalog(options) as catalog:
             done = sync_table(self._handle.state.reload(), catalog, options, dry_run=dry_run)
-        return pa.Table.from_pylist([asdict(one) for one in done], schema=_SCHEMA)
+        return pa.Table.from_pylist([asdict(synced) for synced in done], schema=_SCHEMA)
 
 
 def place_of(name: str, catalog: str | None, hudi_options: HudiOptions | None) -> tuple[str, dict[str, str]]:

@@ -52,7 +52,7 @@ def _without_common_slices(before: Scan, after: Scan) -> tuple[Scan, Scan]:
     """
     common = Counter(before._plan.slices) & Counter(after._plan.slices)
     if not before._state.version.has_completion_times:
-        common = Counter({one: count for one, count in common.items() if not one.files.logs})
+        common = Counter({file_slice: count for file_slice, count in common.items() if not file_slice.files.logs})
     kept = (
         replace(
             scan,

@@ -66,7 +66,7 @@ def export_rows(
         )
     if target.list_recursive(""):
         raise InvalidRequestError("the folder of an export must be empty, and this one has files", path=target.uri)
-    stored = pa.schema([one for one in schema if one.name not in columns])
+    stored = pa.schema([field for field in schema if field.name not in columns])
     with _Files(target, stored, file_format) as files:
         for batch in batches:
             for folder, rows in _by_folder(batch, columns):
@@ -174,7 +174,7 @@ def _parquet(target: Storage, path: str, schema: pa.Schema) -> Iterator[_Write]:
 
 @contextmanager
 def _json(target: Storage, path: str, schema: pa.Schema) -> Iterator[_Write]:
-    printed = pa.schema([pa.field(one.name, _printed(one.type)) for one in schema])
+    printed = pa.schema([pa.field(field.name, _printed(field.type)) for field in schema])
 
     def write(rows: pa.RecordBatch) -> None:
         texts = rows_as_json(rows.cast(printed).to_struct_array(), JsonForm.OF_ROW)
@@ -197,7 +197,7 @@ def _printed(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_temporal(kind):
         return pa.string()
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _printed(one.type)) for one in kind])
+        return pa.struct([pa.field(field.name, _printed(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(kind.key_type, _printed(kind.item_type))
     if is_list(kind):

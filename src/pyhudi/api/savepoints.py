@@ -75,7 +75,7 @@ class Savepoints:
         """
         state = self._handle.state.reload()
         found = sorted(load_savepoints(state.storage, state.timeline).items())
-        return pa.Table.from_pylist([asdict(savepoint_of(*one)) for one in found], schema=_SCHEMA)
+        return pa.Table.from_pylist([asdict(savepoint_of(*savepoint)) for savepoint in found], schema=_SCHEMA)
 
     @changes_table
     def delete(self, instant_or_name: str, *, hudi_options: HudiOptions | None = None) -> None:

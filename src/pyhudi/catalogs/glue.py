@@ -79,7 +79,7 @@ class Glue:
         with self._asked(table=f"{table.database}.{table.name}"):
             if values is None:
                 pages = self._client.get_paginator("get_partitions").paginate(**place, ExcludeColumnSchema=True)
-                found = [one for page in pages for one in page["Partitions"]]
+                found = [partition for page in pages for partition in page["Partitions"]]
             else:
                 for start in range(0, len(values), _ASKED_MAX):
                     asked = [{"Values": list(value)} for value in values[start : start + _ASKED_MAX]]
@@ -87,7 +87,10 @@ class Glue:
                         answer = self._client.batch_get_partition(**place, PartitionsToGet=asked)
                         found += answer["Partitions"]
                         asked = answer.get("UnprocessedKeys", [])
-        return [CatalogPartition(tuple(one["Values"]), one["StorageDescriptor"]["Location"]) for one in found]
+        return [
+            CatalogPartition(tuple(partition["Values"]), partition["StorageDescriptor"]["Location"])
+            for partition in found
+        ]
 
     def add_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> None:
         """See `Catalog`."""

@@ -189,7 +189,7 @@ class _Folders:
 
 
 def _changes(present: Iterable[CatalogPartition], folders: _Folders) -> _Changes:
-    known = {one.values: one.location for one in present}
+    known = {partition.values: partition.location for partition in present}
     added = [CatalogPartition(values, place) for values, place in folders.filled.items() if values not in known]
     moved = [
         CatalogPartition(values, place)

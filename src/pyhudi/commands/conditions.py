@@ -43,7 +43,7 @@ def _condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
     name, operator, value = found.groups()
     operator = _OPERATORS.get(operator, operator)
     if operator in {"in", "not in"}:
-        return name, operator, [value_of(name, one.strip(), schema) for one in value.strip("()").split(",")]
+        return name, operator, [value_of(name, text.strip(), schema) for text in value.strip("()").split(",")]
     return name, operator, value_of(name, value, schema)
 
 

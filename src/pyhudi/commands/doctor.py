@@ -72,9 +72,9 @@ def _write(found: list[dict[str, Any]], output: Output) -> int:
         output.document(found)
     elif not found:
         output.line("nothing is wrong")
-    for one in found if not output.as_json else ():
-        output.line(f"{one['severity']}: {one['problem']}{': ' if one['path'] else ''}{one['path']}")
-        output.line(f"    {one['detail']}")
-        if one["command"]:
-            output.line(f"    pyhudi {one['command']}")
-    return 1 if any(one["severity"] != "note" for one in found) else 0
+    for finding in found if not output.as_json else ():
+        output.line(f"{finding['severity']}: {finding['problem']}{': ' if finding['path'] else ''}{finding['path']}")
+        output.line(f"    {finding['detail']}")
+        if finding["command"]:
+            output.line(f"    pyhudi {finding['command']}")
+    return 1 if any(finding["severity"] != "note" for finding in found) else 0

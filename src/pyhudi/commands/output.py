@@ -170,7 +170,7 @@ def _shown(value: Any, *, is_size: bool) -> Any:
 
 def _joined(value: Any) -> Any:
     """Several texts in one line, as eyes read them."""
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         return ", ".join(value) or "none"
     return "none" if value is None else value
 
@@ -181,7 +181,7 @@ def _finite(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return str(value)
         case Mapping():
-            return {str(name): _finite(one) for name, one in value.items()}
+            return {str(name): _finite(item) for name, item in value.items()}
         case list() | tuple():
-            return [_finite(one) for one in value]
+            return [_finite(item) for item in value]
     return value

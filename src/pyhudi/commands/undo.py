@@ -73,7 +73,7 @@ def rollback(chosen: argparse.Namespace, output: Output) -> None:
         output.records(due)
     elif chosen.instant is None:
         done = table.recovery.roll_back_failed_writes(eager=chosen.eager)
-        output.records([asdict(one) for one in done], none="nothing was left to roll back")
+        output.records([asdict(rollback) for rollback in done], none="nothing was left to roll back")
     elif chosen.dry_run:
         output.rows(table.recovery.plan_rollback(chosen.instant), sizes=("size",))
     else:

@@ -45,15 +45,15 @@ def _diagnose(call: ServiceCall, files: int) -> list[Finding]:
         found += settings_findings(call.table)
         view = readable_view(call.table)
     except CorruptDataError as error:
-        if not any(one.severity is Severity.ERROR for one in found):
+        if not any(finding.severity is Severity.ERROR for finding in found):
             found.append(_unreadable("table cannot be read", error))
         return found
-    slices = [one for group in view.latest.values() for one in group]
+    slices = [file_slice for group in view.latest.values() for file_slice in group]
     sampled = _evenly(slices, files)
     found += file_findings(call, view)
     found += source_findings(call.table, sampled)
     found += row_findings(call.table.storage, sampled)
-    is_damaged = any(one.problem.startswith("file ") and one.severity is Severity.ERROR for one in found)
+    is_damaged = any(finding.problem.startswith("file ") and finding.severity is Severity.ERROR for finding in found)
     if call.table.config.record_key_fields and not is_damaged:
         found += _repeated_keys(call, files)
     found += _metadata_table(call, with_contents=len(slices) <= files and not is_damaged)
@@ -120,11 +120,11 @@ def _unreadable(problem: str, error: HudiError) -> Finding:
 def mend(call: ServiceCall, findings: Iterable[Finding]) -> list[str]:
     """Do what mends these findings, and return what was done, in order. Cost: that of what is done."""
     listed = list(findings)
-    wanted = {one.mend for one in listed if one.mend is not None}
+    wanted = {finding.mend for finding in listed if finding.mend is not None}
     done = []
     for step in Mend:
         if step in wanted:
-            _mend(call.reloaded(), step, [one.path for one in listed if one.mend is step])
+            _mend(call.reloaded(), step, [finding.path for finding in listed if finding.mend is step])
             done.append(step.value)
     return done
 

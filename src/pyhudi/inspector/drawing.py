@@ -91,11 +91,11 @@ def amplification_over_time(columns: Sequence[Column]) -> Html:
 def life(events: Sequence[GroupEvent], first: int, last: int) -> Html:
     """The life of a file group: base files, logs, and what replaced it."""
     place, drawn = _places(first, last), []
-    for one in events:
-        title = f"{one.kind} {one.instant}" + (f", {bytes_text(one.bytes)}" if one.bytes else "")
-        kind = one.kind.replace(" ", "-")
-        drawn.append(_rect(place(one.begin_ms) * 0.99, *_LIFE[one.kind], kind, title))
-    counts = Counter(one.kind for one in events)
+    for event in events:
+        title = f"{event.kind} {event.instant}" + (f", {bytes_text(event.bytes)}" if event.bytes else "")
+        kind = event.kind.replace(" ", "-")
+        drawn.append(_rect(place(event.begin_ms) * 0.99, *_LIFE[event.kind], kind, title))
+    counts = Counter(event.kind for event in events)
     return _svg(drawn, 20, ", ".join(f"{count} {kind}" for kind, count in counts.items()))
 
 

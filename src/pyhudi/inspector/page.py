@@ -233,7 +233,10 @@ def _groups(facts: TableFacts) -> Html:
 
 
 def _services(facts: TableFacts) -> Html:
-    rows = [(one.service, one.last or "\N{EN DASH}", "due" if one.is_due else "", one.reason) for one in facts.services]
+    rows = [
+        (service.service, service.last or "\N{EN DASH}", "due" if service.is_due else "", service.reason)
+        for service in facts.services
+    ]
     return table("Table services", ("service", "last", "due", "why"), rows)
 
 
@@ -268,7 +271,7 @@ def _metadata_table(facts: TableFacts) -> Html:
     parts = [tag("p", words)]
     if facts.indexes:
         head = tuple(facts.indexes[0])
-        parts.append(table("Indexes", head, [[_cell(one[name]) for name in head] for one in facts.indexes]))
+        parts.append(table("Indexes", head, [[_cell(index[name]) for name in head] for index in facts.indexes]))
     return joined(parts)
 
 

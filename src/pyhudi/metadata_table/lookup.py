@@ -209,7 +209,7 @@ def _log_versions(
                     if group.blocks.committed is None or is_named(path):
                         raise CorruptDataError("a log of the metadata table is damaged", path=path, offset=block.offset)
                 elif block.kind is BlockType.COMMAND:
-                    found = [one for one in found if one[0].instant_time != block.target_instant_time]
+                    found = [located for located in found if located[0].instant_time != block.target_instant_time]
                 elif group.blocks.counts(block.instant_time, path):
                     found.append((block, _block_versions(reader, block, payload, wanted, path)))
     replaced = {instant for block, _ in found for instant in block.compacted_instants}

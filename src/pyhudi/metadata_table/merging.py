@@ -256,7 +256,7 @@ def _bounds(owner: _Ints, statistics: pa.StructArray, name: str, bound: str, run
         for branch in branches
     }
     seen = np.bincount(np.concatenate(list(owners_of.values())).astype(np.int64), minlength=runs)
-    odd = {int(one) for one in np.flatnonzero(seen > 1)} | _without_order(owner, statistics, owners_of)
+    odd = {int(number) for number in np.flatnonzero(seen > 1)} | _without_order(owner, statistics, owners_of)
     children = []
     for branch in branches:
         child = values.field(branch)
@@ -284,7 +284,7 @@ def _chosen(members: list[tuple[dict[str, Any], int | None]], choose: Callable[.
 
     def order(member: tuple[dict[str, Any], int | None]) -> Any:
         union, ordinal = member
-        ((branch, wrapped),) = ((name, one) for name, one in union.items() if one is not None)
+        ((branch, wrapped),) = ((name, value) for name, value in union.items() if value is not None)
         value = wrapped.get("value")
         is_decimal = isinstance(value, bytes) and branch == "BytesWrapper" and ordinal == _DECIMAL
         return int.from_bytes(value, "big", signed=True) if is_decimal else value
@@ -297,7 +297,7 @@ def _chosen(members: list[tuple[dict[str, Any], int | None]], choose: Callable[.
 
 def _without_order(owner: _Ints, statistics: pa.StructArray, owners_of: dict[str, _Ints]) -> set[int]:
     """The runs whose values Arrow would compare in another order than theirs."""
-    found = {int(one) for name in _NO_ORDER for one in owners_of.get(name, ())}
+    found = {int(number) for name in _NO_ORDER for number in owners_of.get(name, ())}
     if "BytesWrapper" in owners_of and len(owners_of["BytesWrapper"]):
         ordinals = _ordinals(statistics)
         found |= {int(owner[row]) for row, ordinal in enumerate(ordinals) if ordinal == _DECIMAL}

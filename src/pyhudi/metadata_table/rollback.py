@@ -74,7 +74,7 @@ def _over_columns_of(table: TableState, write: Instant) -> frozenset[str]:
     others = tuple(instant for instant in table.timeline.instants if instant.requested_time != write.requested_time)
     former = load_table_schema(table.with_timeline(replace(table.timeline, instants=others)))
     schema = load_table_schema(table)
-    before, now = (pa.schema([]) if one is None else one.arrow for one in (former, schema))
+    before, now = (pa.schema([]) if known is None else known.arrow for known in (former, schema))
     return frozenset(
         name
         for name, definition in definitions.items()

@@ -67,7 +67,7 @@ def slice_changes(change: Change, source: Source) -> tuple[SliceChange, ...]:
         *(_appended(group, stats, former.get(group)) for group, stats in logs.items()),
         *_replaced(change, former),
     ]
-    return tuple(replace(one, number=number) for number, one in enumerate(found))
+    return tuple(replace(change_of_slice, number=number) for number, change_of_slice in enumerate(found))
 
 
 def current_slices(source: Source) -> Iterator[SliceChange]:

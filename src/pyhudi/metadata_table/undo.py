@@ -127,7 +127,7 @@ def _has(table: TableState, partition: str, built: Mapping[str, str], completed:
     parsed = [parse_data_file(name) for name in table.storage.list_names(partition_folder(partition))]
     first = [instant for instant in parsed if instant is not None and instant.instant_time.startswith(INITIAL_PREFIX)]
     if not table.version.has_completion_times:
-        return any(isinstance(one, BaseFileName) for one in first)
+        return any(isinstance(name, BaseFileName) for name in first)
     return built.get(max((instant.instant_time for instant in first), default=""), "") > completed
 
 

@@ -85,7 +85,7 @@ def _check_names(table: TableState, fields: Sequence[str], folders: Iterable[str
     for folder in folders:
         parts = folder.split("/") if folder else []
         named = [part.startswith(f"{field}=") for part, field in zip(parts, fields, strict=False)]
-        if len(parts) != len(fields) or any(one is not table.config.hive_style for one in named):
+        if len(parts) != len(fields) or any(has_name is not table.config.hive_style for has_name in named):
             raise UnsupportedFeatureError(
                 "a folder with files that are not Hudi's is not named as the partitions of the table are, so the "
                 "values of its partition columns are not known; rename it, or move it elsewhere",

@@ -304,7 +304,7 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     plan = _plan(table, config, mergers, parts, blocks, written)
     earlier = (_earlier_base(each, written) for slices in touched.values() for each in slices)
     pairs = zip(plan.slices, earlier, strict=True)
-    return replace(plan, slices=tuple(replace(one, earlier=base) for one, base in pairs))
+    return replace(plan, slices=tuple(replace(file_slice, earlier=base) for file_slice, base in pairs))
 
 
 def plan_slices(
@@ -316,8 +316,8 @@ def plan_slices(
 ) -> tuple[ScanPlan, list[ScanSlice]]:
     """How rows of some slices are read, and the slices in the form for tasks, in their order."""
     by_partition: dict[str, list[FileSlice]] = {}
-    for one in slices:
-        by_partition.setdefault(one.partition_path, []).append(one)
+    for file_slice in slices:
+        by_partition.setdefault(file_slice.partition_path, []).append(file_slice)
     plan = _plan(table, config, mergers, {path: tuple(group) for path, group in by_partition.items()}, blocks)
     found = {
         path: iter([file_slice for file_slice in plan.slices if file_slice.partition_path == path])

@@ -122,7 +122,7 @@ def _of_group(
         elif last - first > 1:
             middle = (first + last) // 2
             spans += [(first, middle), (middle, last)]
-    return {one: known[write] for write, ones in by_write.items() for one in ones}
+    return {file_slice: known[write] for write, slices in by_write.items() for file_slice in slices}
 
 
 def _is_settled(columns: StoredColumns) -> bool:

@@ -286,8 +286,8 @@ def _end_of_part(start: StreamOffset, until: str, plan: ScanPlan, limits: Limits
         return _whole(start, until)
     size = 0
     slices = sorted(plan.slices, key=_group_of)
-    for count, one in enumerate(slices):
-        size += one.size
+    for count, file_slice in enumerate(slices):
+        size += file_slice.size
         too_many = limits.files is not None and count >= limits.files
         too_large = limits.bytes is not None and size > limits.bytes and count > 0
         if too_many or too_large:

@@ -53,20 +53,22 @@ class OverlayStorage:
     def list_folder(self, path: str) -> FolderListing:
         """See `Storage.list_folder`."""
         found = self._inner.list_folder(path)
-        added = [self._info(one) for one in self._added if one.rpartition("/")[0] == path]
+        added = [self._info(added_path) for added_path in self._added if added_path.rpartition("/")[0] == path]
         files = {info.path: info for info in (*found.files, *added)}
-        return FolderListing(tuple(files[one] for one in sorted(files)), found.folders)
+        return FolderListing(tuple(files[file_path] for file_path in sorted(files)), found.folders)
 
     def list_names(self, path: str) -> tuple[str, ...]:
         """See `Storage.list_names`."""
-        added = {one.rpartition("/")[2] for one in self._added if one.rpartition("/")[0] == path}
+        added = {added_path.rpartition("/")[2] for added_path in self._added if added_path.rpartition("/")[0] == path}
         return tuple(sorted({*self._inner.list_names(path), *added}))
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """See `Storage.list_recursive`."""
-        added = [self._info(one) for one in self._added if one.startswith(f"{path}/" if path else "")]
+        added = [
+            self._info(added_path) for added_path in self._added if added_path.startswith(f"{path}/" if path else "")
+        ]
         files = {info.path: info for info in (*self._inner.list_recursive(path), *added)}
-        return tuple(files[one] for one in sorted(files))
+        return tuple(files[name] for name in sorted(files))
 
     def creates_exclusively(self) -> bool:
         """See `Storage.creates_exclusively`."""

@@ -126,7 +126,9 @@ def error_rows(table: ErrorTable, apart: Apart, failed: Sequence[FailedRecord], 
         ids.append(f"{table.target}|{origin.id}")
         columns.append((table.target, origin.source, origin.position, record.kind, record.reason, payload))
     arrays = [ids, *zip(*columns, strict=True)] if columns else [[] for _ in _SCHEMA]
-    return pa.table([pa.array(values, one.type) for values, one in zip(arrays, _SCHEMA, strict=True)], schema=_SCHEMA)
+    return pa.table(
+        [pa.array(values, column.type) for values, column in zip(arrays, _SCHEMA, strict=True)], schema=_SCHEMA
+    )
 
 
 def _as_json(rows: pa.Table) -> dict[int, bytes]:

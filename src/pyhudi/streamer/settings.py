@@ -153,9 +153,9 @@ def _check(config: StreamerConfig, options: Mapping[str, str]) -> None:
 
 
 def _operation(op: str, options: Mapping[str, str]) -> WriteOperation:
-    found = next((one for one in _OPERATIONS if one.value == str(op).lower()), None)
+    found = next((operation for operation in _OPERATIONS if operation.value == str(op).lower()), None)
     if found is None:
-        raise ConfigError("unknown operation", op=op, known=[one.value.upper() for one in _OPERATIONS])
+        raise ConfigError("unknown operation", op=op, known=[operation.value.upper() for operation in _OPERATIONS])
     named = options.get(OPERATION)
     if named is not None and named.lower() != found.value:
         raise ConfigError(f"op says {found.value} and {OPERATION} says {named}: leave the option out")

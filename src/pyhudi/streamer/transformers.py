@@ -33,7 +33,10 @@ def transforms_of(
         return ()
     listed = [given] if callable(given) else given.split(",") if isinstance(given, str) else list(given)
     return tuple(
-        one if callable(one) else _named(one.strip(), group_of(TransformerOptions, options), options) for one in listed
+        transformer
+        if callable(transformer)
+        else _named(transformer.strip(), group_of(TransformerOptions, options), options)
+        for transformer in listed
     )
 
 

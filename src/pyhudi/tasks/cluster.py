@@ -319,7 +319,7 @@ def packs(items: Sequence[T], sizes: Sequence[int], size_max: int) -> list[list[
 
 def _same_columns(found: pa.Schema, expected: pa.Schema) -> bool:
     return found.names == expected.names and all(
-        _same_type(one.type, other.type) for one, other in zip(found, expected, strict=True)
+        _same_type(field.type, other.type) for field, other in zip(found, expected, strict=True)
     )
 
 

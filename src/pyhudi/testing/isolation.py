@@ -109,17 +109,17 @@ class _History:
         if len(by_name) < len(transactions):
             raise InvalidRequestError("two transactions of the history have one name: give each its own")
         writer_of: dict[tuple[str, str], str] = {}
-        for one in transactions:
-            for key, values in one.appends.items():
+        for transaction in transactions:
+            for key, values in transaction.appends.items():
                 for value in values:
                     if (key, value) in writer_of:
                         raise InvalidRequestError(
                             "the value was appended twice: append unique values", key=key, value=value
                         )
-                    writer_of[key, value] = one.name
+                    writer_of[key, value] = transaction.name
         orders: dict[str, Version] = {}
-        for one in transactions:
-            for key, version in _seen_by(one):
+        for transaction in transactions:
+            for key, version in _seen_by(transaction):
                 orders[key] = max(orders.get(key, ()), version, key=len)
         return cls(by_name, writer_of, orders)
 

@@ -128,7 +128,7 @@ def _wrappers(version: TableVersion) -> list[_Node]:
     if version.has_value_types:
         values = _nullable(
             "wrappedValues",
-            {"type": "array", "items": ["null", *(one["name"] for one in found)]},
+            {"type": "array", "items": ["null", *(wrapper["name"] for wrapper in found)]},
             "An array where each element is one of the supported wrapper types.",
         )
         found.append(_record("ArrayWrapper", "A record containing a list of wrapped values.", values))

@@ -174,8 +174,8 @@ def _encode_value(out: bytearray, kind: int, value: Any) -> None:
         out.append(min(count, _SHORT_LIST) << 4 | value.kind)
         if count >= _SHORT_LIST:
             _encode_varint(out, count)
-        for one in value.values:
-            _encode_value(out, value.kind, one)
+        for item in value.values:
+            _encode_value(out, value.kind, item)
     elif kind == DOUBLE:
         out += value
     else:

@@ -172,8 +172,8 @@ def _of_filters(state: MetadataState) -> Iterator[Difference]:
     for batch in partition.initial_records(Source(state.table, SYSTEM)):
         found = records_with_keys(state, BLOOM_FILTERS, BLOOM_FILTER_COLUMN, batch.column(0))
         wanted = batch.column(2)[0].as_py()
-        there = [one for one in found.column(2).to_pylist() if one is not None]
-        if not any(one["bloomFilter"] == wanted["bloomFilter"] and not one["isDeleted"] for one in there):
+        there = [entry for entry in found.column(2).to_pylist() if entry is not None]
+        if not any(entry["bloomFilter"] == wanted["bloomFilter"] and not entry["isDeleted"] for entry in there):
             yield {"problem": "without filter", "path": None, "detail": f"a base file of {wanted['timestamp']}"}
 
 

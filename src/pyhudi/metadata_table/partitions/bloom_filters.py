@@ -99,7 +99,7 @@ def write_filters(context: TaskContext, task: FilterTask) -> WriteStat | None:
 def _changed(change: Change) -> tuple[FilteredFile, ...]:
     added = (FilteredFile(path, file.name) for path, files in change.added.items() for file in files)
     removed = (FilteredFile(path, name, is_deleted=True) for path, names in change.removed.items() for name in names)
-    return tuple(one for one in (*added, *removed) if isinstance(parse_data_file(one.name), BaseFileName))
+    return tuple(info for info in (*added, *removed) if isinstance(parse_data_file(info.name), BaseFileName))
 
 
 def _current(source: Source) -> tuple[FilteredFile, ...]:

@@ -199,7 +199,7 @@ def _base_name(path: str) -> BaseFileName | None:
 
 
 def _partition_records(table: TableState, found: dict[str, Range], *, is_tight: bool) -> pa.RecordBatch:
-    stored = {(stored_partition(path), stored_partition(path)): [one] for path, one in found.items()}
+    stored = {(stored_partition(path), stored_partition(path)): [statistics] for path, statistics in found.items()}
     ranges = ranges_batch(stored)
     keys = expression_partition_stats_keys(ranges.column("column"), ranges.column("partition_path"))
     payloads = statistics_payloads(ranges, payload_type(table.version, COLUMN_STATS_COLUMN), is_tight=is_tight)

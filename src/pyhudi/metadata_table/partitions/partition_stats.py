@@ -90,9 +90,9 @@ class PartitionStatsPartition(MetadataPartition):
             yield from _anew(change, source, columns, added, other)
         tight: list[tuple[_Place, Range]] = []
         loose: list[tuple[_Place, Range]] = []
-        for place, one in found.values():
+        for place, statistics in found.values():
             if place[0] not in other:
-                (tight if is_united_wrongly(one) else loose).append((place, one))
+                (tight if is_united_wrongly(statistics) else loose).append((place, statistics))
         yield from _records(version, [(place, maybe_null(range_)) for place, range_ in loose], is_tight=False)
         yield from _records(version, [(place, wide(maybe_null(range_))) for place, range_ in tight], is_tight=True)
 
@@ -233,9 +233,9 @@ def _with_absent(found: Mapping[_Place, tuple[_Place, Range]]) -> Iterator[tuple
     rows: dict[str, int] = {}
     for (path, _), one in found.values():
         rows[path] = max(rows.get(path, 0), one.values)
-    for place, one in found.values():
-        absent = rows[place[0]] - one.values
-        yield place, replace(one, nulls=(one.nulls or 0) + absent, values=one.values + absent)
+    for place, statistics in found.values():
+        absent = rows[place[0]] - statistics.values
+        yield place, replace(statistics, nulls=(statistics.nulls or 0) + absent, values=statistics.values + absent)
 
 
 def wide(one: Range) -> Range:

@@ -139,10 +139,14 @@ def changed_locations(change: Change, source: Source) -> tuple[SliceChange, ...]
     if change.metadata is None or change.operation in _KEEPS_GROUPS:
         return ()
     moved = change.operation is WriteOperation.CLUSTER
-    found = (one for one in slice_changes(change, source) if not (moved and one.after is None))
+    found = (
+        change_of_slice
+        for change_of_slice in slice_changes(change, source)
+        if not (moved and change_of_slice.after is None)
+    )
     compares = not change.learned.get(LEARNED_BY_INDEX)
-    kept = [one for one in found if _may_have_moved(one, compares=compares)]
-    return tuple(replace(one, number=number) for number, one in enumerate(kept))
+    kept = [change_of_slice for change_of_slice in found if _may_have_moved(change_of_slice, compares=compares)]
+    return tuple(replace(change_of_slice, number=number) for number, change_of_slice in enumerate(kept))
 
 
 def _may_have_moved(change: SliceChange, *, compares: bool) -> bool:

@@ -132,7 +132,7 @@ def skip_by_column_stats(
     if missing:
         note = f"{missing} of {len(files)} files have no statistics"
     kept = condition_may_hold(condition.prunes, plan.schema, known, len(candidates))
-    dropped = {id(one) for one, is_kept in zip(candidates, kept, strict=True) if not is_kept}
+    dropped = {id(file_slice) for file_slice, is_kept in zip(candidates, kept, strict=True) if not is_kept}
     slices = tuple(file_slice for file_slice in plan.slices if id(file_slice) not in dropped)
     use = IndexUse(COLUMN_STATS, len(dropped), tuple(columns), note)
     return replace(plan, slices=slices), use
@@ -259,7 +259,7 @@ def condition_may_hold(
                 guarantees[number] = guarantee if former is None else former & guarantee
     # Nothing is opened here: the fragments carry the number of a file in the place of its path.
     parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
-    numbered = [parquet.make_fragment(str(number), nowhere, one) for number, one in enumerate(guarantees)]
+    numbered = [parquet.make_fragment(str(number), nowhere, guarantee) for number, guarantee in enumerate(guarantees)]
     dataset = ds.FileSystemDataset(numbered, schema, parquet, nowhere)
     found = np.zeros(files, np.bool_)
     found[[int(fragment.path) for fragment in dataset.get_fragments(condition)]] = True

@@ -52,7 +52,9 @@ class ByExpression:
     def within(self, plan: ScanPlan, uses: tuple[IndexUse, ...]) -> ByExpression:
         """The same of a plan with some of the slices."""
         left = {id(file_slice) for file_slice in plan.slices}
-        kept = np.array([number for number, one in enumerate(self.plan.slices) if id(one) in left], np.intp)
+        kept = np.array(
+            [number for number, file_slice in enumerate(self.plan.slices) if id(file_slice) in left], np.intp
+        )
         return ByExpression(plan, uses, {name: ranges.take(kept) for name, ranges in self.ranges.items()})
 
 
@@ -68,10 +70,10 @@ def skip_by_expressions(metadata: MetadataOfRead, plan: ScanPlan, predicate: Pre
     if len(plan.slices) < FILES_MIN or not has_expression_indexes(metadata.table):
         return found
     wanted = [
-        (index, one)
-        for index, one in indexes_over_expressions(metadata.table, metadata.definitions, plan.schema)
+        (index, expression)
+        for index, expression in indexes_over_expressions(metadata.table, metadata.definitions, plan.schema)
         # Of a partition column reads show the value of the folder, and the index knows that of the record.
-        if one.name in asked and one.column not in plan.folder_columns
+        if expression.name in asked and expression.column not in plan.folder_columns
     ]
     for index, expression in wanted:
         try:
@@ -108,7 +110,7 @@ def _by_statistics(
     missing = int(np.count_nonzero(places < 0))
     note = f"{missing} of {len(files)} files have no statistics" if missing else _note(is_known)
     use = IndexUse(index.name, len(plan.slices) - len(slices), (expression.label,), note)
-    left = {name: one.take(kept) for name, one in all_ranges.items()}
+    left = {name: ranges.take(kept) for name, ranges in all_ranges.items()}
     return ByExpression(replace(plan, slices=slices), (*found.uses, use), left)
 
 
@@ -154,7 +156,11 @@ def _by_filters(
     for start in range(0, len(candidates), _AT_ONCE):
         paths = base_paths(candidates[start : start + _AT_ONCE])
         left_out |= without_keys(reader.find(metadata.table.storage, paths), values)
-    kept = [at for at, one in enumerate(plan.slices) if one.files.logs or one.files.base not in left_out]
+    kept = [
+        at
+        for at, file_slice in enumerate(plan.slices)
+        if file_slice.files.logs or file_slice.files.base not in left_out
+    ]
     slices = tuple(plan.slices[number] for number in kept)
     why = None if len(candidates) == len(plan.slices) else "filters do not know what is in logs"
     use = IndexUse(index.name, len(plan.slices) - len(slices), label, why)

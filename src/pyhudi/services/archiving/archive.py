@@ -219,12 +219,14 @@ def _beside_pending(table: TableState, dead_plans: Collection[str]) -> str | Non
     if table.version.has_completion_times or not pending:
         return None
     found = _state_files(table)
-    began = min((info.modified_ms for one, info in found if (one.requested_time, one.action) in pending), default=0)
+    began = min(
+        (info.modified_ms for instant, info in found if (instant.requested_time, instant.action) in pending), default=0
+    )
     late = (
-        one.requested_time
-        for one, info in found
-        if one.state is InstantState.COMPLETED
-        and one.action in WRITE_ACTIONS
+        instant.requested_time
+        for instant, info in found
+        if instant.state is InstantState.COMPLETED
+        and instant.action in WRITE_ACTIONS
         and info.modified_ms >= began - FILE_TIMES_DIFFER_MS
     )
     return min(late, default=None)

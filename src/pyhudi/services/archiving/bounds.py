@@ -71,10 +71,10 @@ def verdicts(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> t
     newest_write = max((instant.requested_time for instant in oldest if instant.action in WRITE_ACTIONS), default="")
     leaving = {instant for instant in oldest if instant.requested_time <= newest_write}
     found = []
-    for one in timeline.instants:
-        held = min((holder for holder in holders if holder[0] <= one.requested_time), default=None)
-        reason = held[1] if held is not None else _reason(one, spared, leaves=one in leaving)
-        found.append(Verdict(one, leaves=one in leaving, reason=reason))
+    for instant in timeline.instants:
+        held = min((holder for holder in holders if holder[0] <= instant.requested_time), default=None)
+        reason = held[1] if held is not None else _reason(instant, spared, leaves=instant in leaving)
+        found.append(Verdict(instant, leaves=instant in leaving, reason=reason))
     return tuple(found)
 
 

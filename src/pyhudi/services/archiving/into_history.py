@@ -119,7 +119,9 @@ def _merge(call: ServiceCall) -> None:
         if len(of_level) < batch:
             continue
         chosen = of_level[:batch]
-        contents = (read_at_most(storage, f"{version.history_folder}/{one.name}", HISTORY_BYTES_MAX) for one in chosen)
+        contents = (
+            read_at_most(storage, f"{version.history_folder}/{file.name}", HISTORY_BYTES_MAX) for file in chosen
+        )
         data, times = merge_history_files(contents, path=version.history_folder)
         merged = _put_file(storage, version, data, times, level=level + 1)
         files = (*(file for file in files if file not in chosen), merged)

@@ -87,7 +87,7 @@ def _archived_already(
     known: set[tuple[str, str]] = set()
     for number in sorted(numbers, reverse=True):
         data = read_at_most(storage, numbers[number], ARCHIVE_BYTES_MAX)
-        held = {(one.instant_time, one.action) for one in parse_archive_file(data, path=numbers[number])}
+        held = {(record.instant_time, record.action) for record in parse_archive_file(data, path=numbers[number])}
         if held.isdisjoint(asked):
             break
         known |= held & asked

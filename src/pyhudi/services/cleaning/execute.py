@@ -301,7 +301,9 @@ def _check_plan(table: TableState, plan: CleanPlan, instant: Instant) -> None:
     """
     view = load_view(table.storage, table.timeline, plan.files)
     newest = (file_slice for slices in view.latest.values() for file_slice in slices)
-    needed = {file.path for one in newest for file in (*one.logs, *((one.base,) if one.base is not None else ()))}
+    needed = {
+        file.path for files in newest for file in (*files.logs, *((files.base,) if files.base is not None else ()))
+    }
     needed.update(*(savepoint.paths for savepoint in load_savepoints(table.storage, table.timeline).values()))
     if wrong := sorted(needed & plan.paths):
         raise CorruptDataError(

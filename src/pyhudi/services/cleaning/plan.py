@@ -374,5 +374,5 @@ def _changed_partitions(table: TableState, writes: Sequence[Instant]) -> Iterato
         compacts = write.action is Action.COMMIT and table.config.table_type is TableType.MERGE_ON_READ
         yield from (partition for partition, replaced in files.replaced.items() if replaced)
         for partition, written in files.written.items():
-            if any(not one.is_log and (compacts or one.has_predecessor) for one in written):
+            if any(not file.is_log and (compacts or file.has_predecessor) for file in written):
                 yield partition

@@ -108,8 +108,8 @@ def _reasons(
         reasons[-1] = "the newest slice of its file group"
     planned = retention.planned.get(group_id)
     return [
-        reason or ("a pending plan needs it" if planned is not None and one.instant_time >= planned else "")
-        for reason, one in zip(reasons, slices, strict=True)
+        reason or ("a pending plan needs it" if planned is not None and file_slice.instant_time >= planned else "")
+        for reason, file_slice in zip(reasons, slices, strict=True)
     ]
 
 

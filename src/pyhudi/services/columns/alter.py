@@ -142,11 +142,11 @@ def _check_no_partial_updates(call: ServiceCall, table: TableState) -> None:
     ]
     size = sum(log.size for file_slice in slices for log in file_slice.logs)
     partial = call.engine.map(have_partial_rows, tasks, size_bytes=size, description="look into logs")
-    for one in (one for one, is_partial in zip(slices, partial, strict=True) if is_partial):
+    for file_slice in (file_slice for file_slice, is_partial in zip(slices, partial, strict=True) if is_partial):
         raise UnsupportedFeatureError(
             "columns cannot go by ids while logs have partial updates: JVM Hudi reads such a table wrongly; run "
             "services.compact first",
-            path=one.logs[0].path,
+            path=file_slice.logs[0].path,
         )
 
 

@@ -98,7 +98,7 @@ def still_holds(table: TableState, plan: CopyPlan) -> bool:
 def is_of_copy(path: str, version: TableVersion) -> bool:
     """Whether a file of this path could have been copied: processes keep others, such as locks, below `.hoodie`."""
     folder, _, name = path.rpartition("/")
-    if not path.startswith(f"{METADATA_FOLDER}/") or path.startswith(tuple(f"{one}/" for one in _DESCRIBING)):
+    if not path.startswith(f"{METADATA_FOLDER}/") or path.startswith(tuple(f"{folder}/" for folder in _DESCRIBING)):
         return True
     if folder == version.timeline_folder:
         return parse_instant_file_name(name, version) is not None

@@ -95,8 +95,8 @@ def run_plan(call: ServiceCall, instant: str) -> ServiceRun:
 
 def _completed_service(call: ServiceCall, instant: str) -> Service:
     """The service whose plan of this instant has been completed. Raises `InvalidRequestError` where there is none."""
-    of_instant = [one for one in call.table.timeline.instants if one.requested_time == instant]
-    found = next((service for service in SERVICES for one in of_instant if one.action in service.actions), None)
+    of_instant = [pending for pending in call.table.timeline.instants if pending.requested_time == instant]
+    found = next((service for service in SERVICES for pending in of_instant if pending.action in service.actions), None)
     if found is None:
         raise InvalidRequestError("there is no planned service with this instant time", instant=instant)
     return found

@@ -40,7 +40,7 @@ def _rollback_due(call: ServiceCall) -> Due:
 
 def _roll_back(call: ServiceCall) -> tuple[Work, ...]:
     done = recover(call.table, call.settings, call.environment)
-    return tuple(Work(instant=one.instant, files_deleted=one.files_deleted) for one in done)
+    return tuple(Work(instant=clean.instant, files_deleted=clean.files_deleted) for clean in done)
 
 
 def _is_merge_on_read(call: ServiceCall) -> bool:
@@ -140,7 +140,9 @@ def _clean(call: ServiceCall) -> tuple[Work, ...]:
 
 
 def _execute_clean(call: ServiceCall, instant: str) -> Work | None:
-    planned = next((one for one in pending_cleans(call.table.timeline) if one.requested_time == instant), None)
+    planned = next(
+        (pending for pending in pending_cleans(call.table.timeline) if pending.requested_time == instant), None
+    )
     if planned is None:
         raise InvalidRequestError("there is no planned clean with this instant time", instant=instant)
     done = execute_clean(call, planned)

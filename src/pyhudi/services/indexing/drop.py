@@ -39,17 +39,17 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
         _check_there(table, partition)
         # The one that was asked for goes last: as long as something of it is there, it can be asked for again.
         gone = (*(() if keeps_definition else _needing(table, partition)), partition)
-        for one in gone:
-            if is_being_built(storage, one, call.settings.heartbeat, call.environment):
-                raise WriteConflictError("another process is building this index", index=one)
+        for index in gone:
+            if is_being_built(storage, index, call.settings.heartbeat, call.environment):
+                raise WriteConflictError("another process is building this index", index=index)
         lock.check_held()
         drop_partitions(table, gone)
         definitions = load_index_definitions(table)
         if partition in definitions and not keeps_definition:
             put_index_definitions(table, (definition for name, definition in definitions.items() if name != partition))
-        for one in gone:
-            delete_plan(storage, one)
-            forget_runs(storage, fence_of(one))
+        for index in gone:
+            delete_plan(storage, index)
+            forget_runs(storage, fence_of(index))
 
 
 def _without_indexes(table: TableState) -> TableState:

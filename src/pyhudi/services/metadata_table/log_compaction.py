@@ -103,7 +103,7 @@ def join_logs(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
         return None
     storage, version = state.storage, state.timeline.version
     plan = CompactionPlan(
-        operations=tuple(operation_of(one.name, group) for one, groups in joinable for group in groups),
+        operations=tuple(operation_of(partition.name, group) for partition, groups in joinable for group in groups),
         compactor_class=LOG_COMPACTOR,
         preserve_meta=True,
     )

@@ -45,7 +45,7 @@ def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
         raise InvalidRequestError(
             "several actions have this instant time, and their files cannot be told apart; nothing was changed",
             instant=instant_time,
-            actions=[f"{one.action.value} ({one.state.name.lower()})" for one in found],
+            actions=[f"{instant.action.value} ({instant.state.name.lower()})" for instant in found],
         )
     if found:
         return found[0]

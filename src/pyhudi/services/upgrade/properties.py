@@ -282,7 +282,7 @@ def legs_between(origin: TableVersion, target: TableVersion) -> tuple[Leg, ...]:
     versions = (V6, V8, V9)
     first, last = versions.index(_plain(origin)), versions.index(_plain(target))
     way = versions[first : last + 1] if first <= last else versions[last : first + 1][::-1]
-    return tuple(Leg(one, other) for one, other in pairwise(way))
+    return tuple(Leg(start, other) for start, other in pairwise(way))
 
 
 def _plain(version: TableVersion) -> TableVersion:

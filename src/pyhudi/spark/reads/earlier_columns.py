@@ -27,7 +27,7 @@ def with_earlier_columns(plan: ScanPlan) -> dict[ScanSlice, StoredColumns]:
         return {}
     slices = [file_slice for file_slice in plan.slices if file_slice.files.source is None]
     found = stored_columns(open_spec(plan.storage), slices, plan.schema, CONVERTED_BY_PARQUET)
-    return {one: columns for one, columns in found.items() if not columns.is_today}
+    return {file: columns for file, columns in found.items() if not columns.is_today}
 
 
 def convertible(plan: ScanPlan, earlier: dict[ScanSlice, StoredColumns]) -> tuple[ScanSlice, ...]:

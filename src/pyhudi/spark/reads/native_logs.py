@@ -125,13 +125,13 @@ def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
     slices: list[ScanSlice] = []
     paths: list[dict[BlockPlace, str]] = []
     files: list[FileOfSlice] = []
-    for one in plan.merged:
-        blocks = parquet_blocks(storage, one.files, plan.merging)
+    for file_slice in plan.merged:
+        blocks = parquet_blocks(storage, file_slice.files, plan.merging)
         # A slice without a base file whose logs only delete has no rows.
-        if blocks or (blocks is not None and one.files.base is not None):
-            slices.append(one)
+        if blocks or (blocks is not None and file_slice.files.base is not None):
+            slices.append(file_slice)
             paths.append(archived(plan.uri, blocks))
-            without_footer = replace(one, files=SliceFiles(None, ()))
+            without_footer = replace(file_slice, files=SliceFiles(None, ()))
             files += [
                 FileOfSlice(FileToRead(paths[-1][place], block.content_size), without_footer)
                 for place, block in blocks.items()

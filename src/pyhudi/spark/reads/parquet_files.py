@@ -174,7 +174,7 @@ def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, 
         values = {text: certain_value(text, kind) for text in {*texts} if text is not None}
         if any(value is None for value in values.values()):
             continue
-        nulls = [one for one, text in zip(slices, texts, strict=True) if text is None]
+        nulls = [file_slice for file_slice, text in zip(slices, texts, strict=True) if text is None]
         if nulls and name not in plan.path_columns and pa.types.is_string(kind):
             told = _told_by_footers(plan, nulls, name)
             if told is None:

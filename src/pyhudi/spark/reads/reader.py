@@ -165,8 +165,8 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
     bases = [file_slice.files.base or "" for file_slice in plan.plain]
     by_path = any(parse_data_file(base.rpartition("/")[2]) is None for base in bases)
     names: list[str] = []
-    for base, one in zip(bases, plan.plain, strict=True):
-        of_file = dict(one.partition_values)
+    for base, file_slice in zip(bases, plan.plain, strict=True):
+        of_file = dict(file_slice.partition_values)
         forms = _forms_of_path(f"{plan.uri}/{base}") if by_path else {base.rpartition("/")[2]}
         names += forms
         for name, texts in values.items():
@@ -199,7 +199,7 @@ def spark_condition(where: Where, schema: pa.Schema) -> Column:
             given=type(where).__name__,
         )
     alternatives = comparisons_of(where, schema)
-    return reduce(or_, (reduce(and_, (_comparison(one, schema) for one in each)) for each in alternatives))
+    return reduce(or_, (reduce(and_, (_comparison(condition, schema) for condition in each)) for each in alternatives))
 
 
 def _comparison(one: Comparison, schema: pa.Schema) -> Column:

@@ -121,7 +121,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             SchemaMismatchError: the table has other columns than when the query was started.
         """
         table = self._table()
-        begin, until = (StreamOffset.from_json(one) for one in (start, end))
+        begin, until = (StreamOffset.from_json(offset) for offset in (start, end))
         begin.check(table)
         until.check(table)
         if until.until is None and until.position <= begin.position:

@@ -109,7 +109,7 @@ def own_name(schema: StructType, name: str, what: str) -> str:
         SchemaMismatchError: there is no such column, or several.
     """
     found = [field.name for field in schema.fields if field.name.lower() == name.lower()]
-    exact = [one for one in found if one == name]
+    exact = [column for column in found if column == name]
     if len(found) != 1 and not exact:
         raise SchemaMismatchError(
             f"{what} {name!r} is {'several columns' if found else 'no column'} of the table",

@@ -41,20 +41,27 @@ def timeline_rows(table: TableState, *, archived: bool) -> pa.Table:
         *(instant for instant in older if (instant.requested_time, instant.action) not in active),
     ]
     times = times_if_needed(table)
-    written = {one.requested_time: totals(metadata) for one, metadata in writes_newest_first(table)}
+    written = {instant.requested_time: totals(metadata) for instant, metadata in writes_newest_first(table)}
     if archived:
-        for one, metadata in archived_metadata(table.storage, table.version):
-            written.setdefault(one.requested_time, totals(metadata))
+        for instant, metadata in archived_metadata(table.storage, table.version):
+            written.setdefault(instant.requested_time, totals(metadata))
     rows = []
-    for one in sorted(instants, key=lambda one: (one.requested_time, one.state)):
-        is_write = one.state is InstantState.COMPLETED and one.action in WRITE_ACTIONS
+    for instant in sorted(instants, key=lambda instant: (instant.requested_time, instant.state)):
+        is_write = instant.state is InstantState.COMPLETED and instant.action in WRITE_ACTIONS
         numbers = _NO_WRITE
         if is_write:
-            bytes_, _, *others = written[one.requested_time]
+            bytes_, _, *others = written[instant.requested_time]
             numbers = (bytes_, *others)
-        name = instant_file_name(one, table.version)
+        name = instant_file_name(instant, table.version)
         rows.append(
-            (one.requested_time, one.action.value, one.state.name, completion_text(table, one, times), name, *numbers)
+            (
+                instant.requested_time,
+                instant.action.value,
+                instant.state.name,
+                completion_text(table, instant, times),
+                name,
+                *numbers,
+            )
         )
     return _as_table(rows, TIMELINE)
 

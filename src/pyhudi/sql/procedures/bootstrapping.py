@@ -151,10 +151,10 @@ def show_bootstrap_mapping(context: CallContext, given: Given) -> Rows:
     if by not in _SORTS:
         raise ConfigError(f"sort_by must be one of {', '.join(_SORTS)}", sort_by=by)
     rows = [
-        (one.partition_path, file_id, folder, one.source_path, status.uri)
-        for folder, one in _sources(table)
-        for file_id, status in one.files.items()
-        if (not partition or one.partition_path == partition) and (not file_ids or file_id in file_ids)
+        (source.partition_path, file_id, folder, source.source_path, status.uri)
+        for folder, source in _sources(table)
+        for file_id, status in source.files.items()
+        if (not partition or source.partition_path == partition) and (not file_ids or file_id in file_ids)
     ]
     return sorted(rows, key=lambda row: (row[_SORTS[by]], row), reverse=given.flag("desc"))
 

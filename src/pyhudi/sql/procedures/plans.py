@@ -208,7 +208,7 @@ def run_rollback_inflight_tableservice(context: CallContext, given: Given) -> Ro
     table = context.table(given)
     state = table.handle.state
     found = [instant for kind in (_COMPACTION, _CLUSTERING) for instant in kind.pending(state)]
-    if instant not in {one.requested_time for one in found}:
+    if instant not in {pending.requested_time for pending in found}:
         raise InvalidRequestError("there is no pending compaction or clustering with this instant", instant=instant)
     if not given.flag("delete_request_instant_file"):
         raise InvalidRequestError(
@@ -238,7 +238,7 @@ def partitions_where(context: CallContext, table: HudiTable, condition: str) -> 
     ]
     if not paths:
         return []
-    rows = [(path, *(one.get(name) for name in fields)) for path, one in zip(paths, values, strict=True)]
+    rows = [(path, *(operation.get(name) for name in fields)) for path, operation in zip(paths, values, strict=True)]
     from pyhudi.spark.types import spark_schema  # noqa: PLC0415 - only a predicate needs pyspark
 
     quoted = ", ".join(f"`{name.replace('`', '``')}` string" for name in fields)

@@ -117,8 +117,8 @@ def show_rollback_detail(context: CallContext, given: Given) -> Rows:
         raise InvalidRequestError("there is no completed rollback with this instant", instant_time=wanted)
     data, path = body_of(table, found)
     done = decode_rollback_metadata(data, path=path)
-    for partition, one in done.partitions.items():
-        for files, succeeded in ((one.deleted, True), (one.failed, False)):
+    for partition, rolled_back in done.partitions.items():
+        for files, succeeded in ((rolled_back.deleted, True), (rolled_back.failed, False)):
             for file in files:
                 yield (wanted, as_list([done.instant_time]), partition, file, succeeded)
 

@@ -58,7 +58,7 @@ def _help(context: CallContext, given: Given) -> Rows:
 
 
 def _overview() -> str:
-    lines = [f"\t{name}\t{one.what}\n" for name, one in sorted(PROCEDURES.items())]
+    lines = [f"\t{name}\t{procedure.what}\n" for name, procedure in sorted(PROCEDURES.items())]
     return (
         "synopsis\n\tcall [command]([key1]=>[value1],[key2]=>[value2])\n"
         f"commands and description\n{''.join(lines)}"
@@ -98,7 +98,9 @@ FAMILIES: Final[Mapping[str, tuple[Procedure, ...]]] = {
     "Help": (HELP,),
     **{title: module.PROCEDURES for title, module in _FAMILIES.items()},
 }
-PROCEDURES: Final[Mapping[str, Procedure]] = {one.name: one for family in FAMILIES.values() for one in family}
+PROCEDURES: Final[Mapping[str, Procedure]] = {
+    procedure.name: procedure for family in FAMILIES.values() for procedure in family
+}
 
 
 def procedure_named(name: str) -> Procedure:

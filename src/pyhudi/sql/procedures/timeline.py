@@ -57,8 +57,11 @@ def show_timeline(context: CallContext, given: Given) -> Rows:
     times, undone = state_times(table), _rolled_back(table)
     active = [(instant, "ACTIVE") for instant in reversed(table.timeline.instants)]
     archived = [(instant, "ARCHIVED") for instant in archived_instants(table)] if given.flag("showArchived") else []
-    known = {(one.requested_time, one.action) for one, _ in active}
-    both = [*active, *((one, kind) for one, kind in archived if (one.requested_time, one.action) not in known)]
+    known = {(instant.requested_time, instant.action) for instant, _ in active}
+    both = [
+        *active,
+        *((instant, kind) for instant, kind in archived if (instant.requested_time, instant.action) not in known),
+    ]
     rows = sorted(both, key=lambda one: (one[0].requested_time, one[0].state), reverse=True)
     within = [row for row in rows if row[0].requested_time >= first and (not last or row[0].requested_time <= last)]
     for instant, kind in within:

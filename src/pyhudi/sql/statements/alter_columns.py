@@ -104,7 +104,7 @@ def _changes(step: Step, present: pa.Schema) -> list[ColumnChange]:
         return [column_change.add_column(name, kind, after=step.after, first=step.first, comment=step.comment)]
     changes: list[ColumnChange] = []
     # `CHANGE COLUMN a a INT COMMENT '…'` repeats the type.
-    if kind is not None and [one.type for one in present if one.name.lower() == name.lower()] != [kind]:
+    if kind is not None and [column.type for column in present if column.name.lower() == name.lower()] != [kind]:
         changes.append(column_change.change_type(name, kind))
     if step.may_be_null:
         changes.append(column_change.allow_null(name))

@@ -59,7 +59,9 @@ class Call:
         """The parameters of the call. Raises `SqlStatementError` for an argument that does not fit."""
         written = zip(self.arguments, values, strict=True)
         try:
-            return bind(self.procedure, [Argument(value, one.name, one.value.start) for one, value in written])
+            return bind(
+                self.procedure, [Argument(value, argument.name, argument.value.start) for argument, value in written]
+            )
         except WrongArgumentError as wrong:
             start = self.start if wrong.start is None else wrong.start
             raise error_at(self.text, start, wrong.message, nearest=wrong.nearest) from wrong

@@ -61,7 +61,7 @@ def _with_definitions(found: Slice | None, part: Slice) -> Slice:
     for at, token in enumerate(cursor.tokens):
         if token.is_word("("):
             following = cursor.tokens[at + 1 : at + 2]
-            is_query = any(one.is_word(word) for one in following for word in (*_BEGINS_QUERY, "WITH"))
+            is_query = any(token.is_word(word) for token in following for word in (*_BEGINS_QUERY, "WITH"))
             opened.append(is_query)
             if is_query and not depth:
                 place, written = _written(found, cursor, at, token.end)

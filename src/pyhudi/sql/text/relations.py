@@ -243,7 +243,7 @@ def _note_definition(cursor: Cursor, level: _Level, token: Token) -> None:
     before = _upper(cursor.tokens[cursor.position - 1]) if cursor.position else ""
     if before in ("WITH", ",", "RECURSIVE") and _upper(token) != "RECURSIVE":
         level.defining = token.value.lower()
-        if any(one.is_word("RECURSIVE") for one in cursor.tokens[: cursor.position]):
+        if any(token.is_word("RECURSIVE") for token in cursor.tokens[: cursor.position]):
             level.hidden.add(level.defining)
 
 

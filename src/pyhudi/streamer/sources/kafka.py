@@ -187,7 +187,7 @@ def _columns_of_offsets(messages: pa.Table) -> dict[str, pa.ChunkedArray]:
 
 
 def _without(schema: pa.Schema | None, columns: Mapping[str, pa.ChunkedArray]) -> pa.Schema | None:
-    return None if schema is None else pa.schema([one for one in schema if one.name not in columns])
+    return None if schema is None else pa.schema([column for column in schema if column.name not in columns])
 
 
 def _with_columns(rows: pa.Table, columns: Mapping[str, pa.ChunkedArray]) -> pa.Table:
@@ -224,7 +224,7 @@ def kafka_source(
         raise ConfigError(f"{kind} needs hoodie.streamer.source.kafka.topic")
     given = client_options(client)
     named = given.pop(_START, StartAt.EARLIEST.value).lower()
-    if named not in {one.value for one in StartAt}:
+    if named not in {place.value for place in StartAt}:
         raise UnsupportedFeatureError(
             f"{_START} can be earliest, the default, or latest: a commit is the only place of offsets", given=named
         )

@@ -98,7 +98,7 @@ def logged_cleaned_files(storage: Storage, version: TableVersion, *, after: str)
         paths: set[str] = set()
         for log in readable_logs(storage, version):
             if any(instant.action == Action.CLEAN.value and instant.instant_time > after for instant in log.instants):
-                paths.update(*(one.cleaned for one in log.detailed(storage) if one.instant_time > after))
+                paths.update(*(clean.cleaned for clean in log.detailed(storage) if clean.instant_time > after))
         return frozenset(paths)
 
     return again_while_merged(load)
@@ -116,7 +116,7 @@ def logged_replacements(storage: Storage, version: TableVersion, *, after: str) 
             ):
                 writes = log.writes(storage).items()
                 found |= {time: one for (time, action), one in writes if action == Action.REPLACE_COMMIT.value}
-        return {time: one for time, one in found.items() if time > after}
+        return {time: entry for time, entry in found.items() if time > after}
 
     return again_while_merged(load)
 
@@ -174,7 +174,7 @@ def _read(storage: Storage, info: FileInfo) -> ArchivedLog:
     damage = None
     try:
         found = parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path)
-        instants.extend(replace(one, action=sys.intern(one.action)) for one in found)
+        instants.extend(replace(instant, action=sys.intern(instant.action)) for instant in found)
     except CorruptDataError as error:
         damage = error
     return ArchivedLog(info, tuple(instants), damage)

@@ -100,14 +100,14 @@ def check_columns(table: TableState, history: History) -> Iterator[str]:
     if not table.config.cdc_enabled or schema is None:
         return
     names = schema.arrow.names
-    for one in history.told:
-        if not one.actor.startswith("add-"):
+    for event in history.told:
+        if not event.actor.startswith("add-"):
             continue
-        column = added_column(one.actor)
-        if _is_done(one) and one.instant not in history.undone and column not in names:
-            yield f"K21: {one.actor} was told that it added {column}, and the columns are {names}"
-        if one.verdict is Verdict.REFUSED and column in names:
-            yield f"K21: {one.actor} was refused, and the columns are {names}"
+        column = added_column(event.actor)
+        if _is_done(event) and event.instant not in history.undone and column not in names:
+            yield f"K21: {event.actor} was told that it added {column}, and the columns are {names}"
+        if event.verdict is Verdict.REFUSED and column in names:
+            yield f"K21: {event.actor} was refused, and the columns are {names}"
     if len({FORMER, RENAMED}.intersection(names)) != 1:
         yield f"K21: of a column that is renamed the table has {names}"
     renames = [answer for answer in history.told if answer.actor.startswith("rename-")]

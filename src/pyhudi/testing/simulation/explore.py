@@ -193,7 +193,7 @@ def _explore_all(scenario: Scenario, budget: Budget) -> Outcome:
     tally = _Tally(scenario, budget)
     todo: list[deque[_Prefix]] = [deque() for _ in range(budget.deviations + 1)]
     todo[0].append(_Prefix())
-    while (queue := next((one for one in todo if one), None)) is not None and not tally.is_over:
+    while (queue := next((branch for branch in todo if branch), None)) is not None and not tally.is_over:
         prefix = queue.popleft()
         tally.run(_branching(prefix, budget, visited, todo))
     return tally.outcome(is_complete=not any(todo))
@@ -354,7 +354,9 @@ def _excused(scenario: Scenario, run: Run, watcher: Watcher) -> frozenset[str]:
 
     If a suspended actor runs plans, all instants are excused, because it may execute the plan of another actor.
     """
-    runs_plans = any(one.was_away and role in PLANNED for one, role in zip(run.actors, scenario.roles, strict=False))
+    runs_plans = any(
+        actor.was_away and role in PLANNED for actor, role in zip(run.actors, scenario.roles, strict=False)
+    )
     away = (
         time
         for time, number in watcher.owners.items()

@@ -146,7 +146,11 @@ class Watcher:
             return f"K7: {time} was completed twice" if self.ordered else None
         if instant.completion_time is not None and instant.completion_time <= time:
             return f"K8: {time} was completed at {instant.completion_time}"
-        later = [one for one in self.completed.values() if position_of(one) >= position_of(instant)]
+        later = [
+            later_instant
+            for later_instant in self.completed.values()
+            if position_of(later_instant) >= position_of(instant)
+        ]
         self.completed[time] = instant
         self.ended.add(time)
         if later and self.ordered and instant.completion_time is not None:
@@ -208,7 +212,7 @@ class Watcher:
         without it looks like an instant of a dead writer, which others roll back.
         """
         timeline = load_timeline(self.table.storage, self.table.version)
-        if any(one.requested_time == instant.requested_time for one in timeline.instants):
+        if any(other.requested_time == instant.requested_time for other in timeline.instants):
             return f"K17: {instant.requested_time} is archived, and looks pending on the timeline"
         older = [write for write in timeline.completed_writes if write.requested_time < instant.requested_time]
         if instant.action in WRITE_ACTIONS and older:
@@ -596,5 +600,5 @@ def clean_plans(storage: Storage, timeline: Timeline) -> tuple[CleanPlan, ...]:
     """The plans of the cleans on a timeline, completed or not. Cost: a read for each."""
     cleans = [instant for instant in timeline.instants if instant.action is Action.CLEAN]
     requested = (replace(clean, state=InstantState.REQUESTED, completion_time=None) for clean in cleans)
-    paths = [instant_path(one, timeline.version) for one in requested]
+    paths = [instant_path(request, timeline.version) for request in requested]
     return tuple(decode_clean_plan(storage.read(path), path=path) for path in paths)

@@ -145,14 +145,14 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
         if request.is_abandoned:
             raise TaskLostError("the engine lost a task: the simulation's request asked for it")
         if request.loses_attempt:
-            for one, values in updates.items():
-                _rewrite(storage, target, one, _merged(found[one], values), replace(_CONTEXT, attempt=1))
+            for file_slice, values in updates.items():
+                _rewrite(storage, target, file_slice, _merged(found[file_slice], values), replace(_CONTEXT, attempt=1))
         stats = [
-            _append(storage, target, view, one, values, _CONTEXT)
+            _append(storage, target, view, file_slice, values, _CONTEXT)
             if job.is_merge_on_read
-            else _rewrite(storage, target, one, rows)
-            for one, values in updates.items()
-            for rows in [_merged(found[one], values)]
+            else _rewrite(storage, target, file_slice, rows)
+            for file_slice, values in updates.items()
+            for rows in [_merged(found[file_slice], values)]
         ]
         stats += [
             _write_base(storage, target, path, file_id(job.environment.ids.uuid(), 0), None, rows, inserts=len(rows))
@@ -228,9 +228,9 @@ def _placed(
     updates: dict[FileSlice, dict[str, str | None]] = defaultdict(dict)
     inserts: dict[str, dict[str, str]] = defaultdict(dict)
     for key, value in request.values.items():
-        one = next((one for one, rows in found.items() if key in rows), None)
-        if one is not None:
-            updates[one][key] = value
+        file_slice = next((file_slice for file_slice, rows in found.items() if key in rows), None)
+        if file_slice is not None:
+            updates[file_slice][key] = value
         elif value is not None:
             inserts[key[0]][key] = value
     return dict(updates), dict(inserts)

@@ -246,7 +246,7 @@ class Run:
         if self.steps > STEPS_MAX:
             self.fail("K13: the run does not end")
             raise RunStoppedError
-        others = tuple(one.number for one in self.actors if one is not actor and self._may_go_on(one))
+        others = tuple(other.number for other in self.actors if other is not actor and self._may_go_on(other))
         choice = self._chosen(Point(self.points, actor.number, operation, path, others, is_free=False))
         fault = self._apply(actor, choice) if choice else GO_ON
         self.trace.append(f"{actor.name}: {operation} {path}{f'  [{fault}]' if fault else ''}")
@@ -339,7 +339,7 @@ class Run:
             case "p" | "h":
                 actor.is_paused = True
                 self.pass_time(LEASE_MS if choice == PAUSE else AGES_MS, standing_still=actor)
-                others = [one for one in self.actors if one is not actor and self._may_go_on(one)]
+                others = [other for other in self.actors if other is not actor and self._may_go_on(other)]
                 if others:
                     self._switch(actor, others[0])
                 actor.is_paused = False

@@ -90,7 +90,7 @@ class SimStorage:
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """See `Storage.list_recursive`."""
         self._step("list_recursive", check_relative_folder(path))
-        infos = [self._world.info(one) for one in self._world.below(path)]
+        infos = [self._world.info(path_below) for path_below in self._world.below(path)]
         found = tuple(info for info in infos if info is not None)
         self._actor.learn(found)
         return found
@@ -128,8 +128,8 @@ class SimStorage:
     def delete_folder(self, path: str) -> None:
         """See `Storage.delete_folder`."""
         fault = self._step("delete_folder", check_relative_folder(path))
-        for one in self._world.below(path):
-            self._remove("delete_folder", one)
+        for path_below in self._world.below(path):
+            self._remove("delete_folder", path_below)
         self._answer(fault, path)
 
     def _step(self, operation: str, path: str) -> str:

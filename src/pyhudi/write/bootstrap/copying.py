@@ -80,11 +80,11 @@ def check_unique(job: WriteJob, stats: Sequence[WriteStat], check: KeyCheck) -> 
     ]
     size = sum(task.size for task in tasks)
     found = job.engine.map(find_repeated_keys, tasks, size_bytes=size, description="compare record keys")
-    wrong = {path: one for path, one in zip(by_partition, found, strict=True) if one.rows}
+    wrong = {path: repeated for path, repeated in zip(by_partition, found, strict=True) if repeated.rows}
     if not wrong:
         return
     first, repeated = next(iter(wrong.items()))
-    rows = sum(one.rows for one in wrong.values())
+    rows = sum(repeated.rows for repeated in wrong.values())
     text = (
         "record keys occur more than once in a partition of the source: an upsert of such a key would not know which "
         "row to change; name more columns as the record key, or remove the rows"
@@ -111,7 +111,7 @@ def _shares(partitions: Sequence[Sequence[FileInfo]], bytes_max: int, parallelis
     for partition in partitions:
         shares.append([])
         for info in partition:
-            if shares[-1] and sum(one.size for one in shares[-1]) + info.size > bytes_max:
+            if shares[-1] and sum(file.size for file in shares[-1]) + info.size > bytes_max:
                 shares.append([])
             shares[-1].append(info)
     return shares

@@ -152,7 +152,7 @@ def load_columns(source: Source, engine: Engine) -> SourceColumns:
     results = engine.map(read_footers, tasks, size_bytes=size, description="read footers of the source")
     fields: dict[str, pa.Field] = {}
     rows: dict[str, int] = {}
-    for path, count, schema in (one for result in results for one in result):
+    for path, count, schema in (footer for result in results for footer in result):
         rows[path] = count
         _add_columns(fields, schema, f"{source.storage.uri}/{path}")
     in_paths = {name: kind for name, kind in _types_in_paths(source).items() if name not in fields}
@@ -168,26 +168,26 @@ def _add_columns(fields: dict[str, pa.Field], schema: pa.Schema, path: str) -> N
                 f"the source has a column {name!r}, as the files of a Hudi table do; bootstrap is for other files",
                 path=path,
             )
-    for one, stored in zip(normalise(schema), schema, strict=True):
+    for column, stored in zip(normalise(schema), schema, strict=True):
         if pa.types.is_timestamp(stored.type) and stored.type.unit == "ns":
             raise SchemaMismatchError(
-                f"column {one.name!r} has nanoseconds, which Hudi does not store; rewrite the file in microseconds",
+                f"column {column.name!r} has nanoseconds, which Hudi does not store; rewrite the file in microseconds",
                 path=path,
-                column=one.name,
+                column=column.name,
             )
         if pa.types.is_float16(stored.type):
             raise SchemaMismatchError(
-                f"column {one.name!r} has floats of 16 bits, which Spark does not read; rewrite the file with float",
+                f"column {column.name!r} has floats of 16 bits, which Spark does not read; rewrite the file with float",
                 path=path,
-                column=one.name,
+                column=column.name,
             )
-        known = fields.setdefault(one.name, one.with_nullable(True))
-        if known.type != one.type:
+        known = fields.setdefault(column.name, column.with_nullable(True))
+        if known.type != column.type:
             raise SchemaMismatchError(
-                f"column {one.name!r} has the type {one.type} in a file, and {known.type} in files before it; rewrite "
-                "the file, or bootstrap a folder whose files agree",
+                f"column {column.name!r} has the type {column.type} in a file, and {known.type} in files before it; "
+                "rewrite the file, or bootstrap a folder whose files agree",
                 path=path,
-                column=one.name,
+                column=column.name,
             )
 
 
