@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from pyhudi.doctor.finding import Finding, Mend, Severity
+from pyhudi.io.slices.base_rows import is_unchanged
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.repair.metadata_files import partition_metafiles
 from pyhudi.storage.open import open_spec
@@ -64,7 +66,7 @@ def readable_view(table: TableState) -> FileSystemView:
 
 
 def source_findings(table: TableState, slices: list[FileSlice]) -> Iterator[Finding]:
-    """Files of a bootstrapped table's source that are gone, or have other sizes. Cost: a request per source file."""
+    """Files of a bootstrapped table's source that are gone, or were changed. Cost: a request per source file."""
     if not table.config.values.get("hoodie.bootstrap.base.path"):
         return
     sources = load_sources(table.storage, {file_slice.partition_path for file_slice in slices})
@@ -75,13 +77,18 @@ def source_findings(table: TableState, slices: list[FileSlice]) -> Iterator[Find
         if group not in groups:
             continue
         info = open_spec(source.storage).info(source.path)
-        if info is None or info.size != source.size:
+        if info is None or not is_unchanged(source, info):
             yield Finding(
                 severity=Severity.ERROR,
                 problem="source has changed",
                 path=source.uri,
                 detail="the file of the source is gone"
                 if info is None
-                else f"the file of the source has {info.size:,} bytes, and had {source.size:,} at the bootstrap",
+                else f"the file of the source has {info.size:,} bytes of {_time(info.modified_ms)}, and had "
+                f"{source.size:,} bytes of {_time(source.modified_ms)} at the bootstrap",
                 command=None,
             )
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}Z"

@@ -104,7 +104,7 @@ def _source_file(root: StorageSpec, folder: str, partition: SourcePartition, sta
             named=status.uri,
             folder=folder,
         )
-    return SourceFile(root, path, status.size, path_columns(partition.source_path))
+    return SourceFile(root, path, status.size, status.modified_ms, path_columns(partition.source_path))
 
 
 def _plain(uri: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,9 +39,12 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus
+from pyhudi.io.slices.base_rows import is_unchanged
+from pyhudi.io.slices.files import SourceFile
 from pyhudi.metadata_table import before_write
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.state import load_table, table_exists
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 from pyhudi.transaction.heartbeat import HeartbeatSettings
@@ -446,6 +450,41 @@ def test_write_into_a_table_that_is_being_bootstrapped_is_refused(tmp_path: Path
     assert len(refused) > 2
     assert count_rows(inner) == 10
     assert opened(inner).upsert(more("a", "a00")).updated == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_same"),
+    [
+        (1_700_000_000_123, 1_700_000_000_123, True),
+        (1_700_000_000_123, 1_700_000_000_124, False),
+        (1_700_000_000_123, 1_700_000_000_000, True),
+        (1_700_000_000_000, 1_700_000_000_987, True),
+        (1_700_000_000_000, 1_700_000_001_000, False),
+        (0, 1_700_000_000_000, True),
+    ],
+)
+def test_times_of_a_source_file_are_compared_by_what_the_store_tells(before: int, now: int, is_same: bool) -> None:
+    source = SourceFile(MemoryStorage().spec, "city=a/0.parquet", 10, before)
+    assert is_unchanged(source, FileInfo("city=a/0.parquet", 10, now)) is is_same
+    assert not is_unchanged(source, FileInfo("city=a/0.parquet", 11, now))
+
+
+def test_source_file_written_anew_with_the_same_size_is_an_error_of_reads_and_writes(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1, 2, 3], "v": [10, 20, 30]}), source / "a.parquet")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    size, modified_ns = (source / "a.parquet").stat().st_size, (source / "a.parquet").stat().st_mtime_ns
+    pq.write_table(pa.table({"id": [3, 2, 1], "v": [30, 20, 10]}), source / "a.parquet")
+    os.utime(source / "a.parquet", ns=(modified_ns, modified_ns + 5_000_000))
+    assert (source / "a.parquet").stat().st_size == size
+
+    with pytest.raises(CorruptDataError, match="was changed"):
+        table.refresh().scan().to_arrow()
+    with pytest.raises(CorruptDataError, match="was changed"):
+        table.refresh().upsert(pa.table({"id": [1], "v": [111]}))
+    os.utime(source / "a.parquet", ns=(modified_ns, modified_ns))
+    assert table.refresh().scan().to_arrow().num_rows == 3
 
 
 def test_error_in_the_second_commit_of_a_bootstrap_takes_the_first_one_away(tmp_path: Path) -> None:

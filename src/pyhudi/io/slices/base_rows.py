@@ -18,7 +18,7 @@ from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.io.base_file import READ_BATCH_ROWS, opened_base_file, read_batches, row_group_ends
 from pyhudi.io.slices.files import SliceFiles, SourceFile
 from pyhudi.storage.open import open_spec
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.protocol import FileInfo, Storage
 
 DIVIDED_FROM_BYTES: Final = 8 * 1024 * 1024
 """The size of a source file from which on its footer is worth a request of its own."""
@@ -145,17 +145,27 @@ def _opened_source(source: SourceFile, base: str) -> Iterator[Storage]:
     """The store of a file of the source, which is as it was."""
     storage = open_spec(source.storage)
     try:
-        info = storage.info(source.path)
-        check_source(source, base, None if info is None else info.size)
+        check_source(source, base, storage.info(source.path))
         yield storage
     except NotFoundError as error:
         raise _changed(source, base, None) from error
 
 
-def check_source(source: SourceFile, base: str, size: int | None) -> None:
-    """Raise `CorruptDataError` if the file of a skeleton has another size than at the bootstrap; None: it is gone."""
-    if size != source.size:
-        raise _changed(source, base, size)
+def check_source(source: SourceFile, base: str, info: FileInfo | None) -> None:
+    """Raise `CorruptDataError` if the file of a skeleton is not as it was at the bootstrap; None: it is gone."""
+    if info is None or not is_unchanged(source, info):
+        raise _changed(source, base, info)
+
+
+def is_unchanged(source: SourceFile, info: FileInfo) -> bool:
+    """Whether a file of the source has the size and the time of modification that it had at the bootstrap.
+
+    Object stores tell some times in whole seconds: then seconds are compared.
+    """
+    before, now = source.modified_ms, info.modified_ms
+    if not (before % 1000 and now % 1000):
+        before, now = before // 1000, now // 1000
+    return info.size == source.size and (before == now or not source.modified_ms)
 
 
 def _with_path_values(batch: pa.RecordBatch, source: SourceFile, schema: pa.Schema) -> pa.RecordBatch:
@@ -198,13 +208,13 @@ def _rest(batch: pa.RecordBatch, taken: int, batches: Iterator[pa.RecordBatch]) 
     return batch.slice(taken) if taken < batch.num_rows else next(batches, None)
 
 
-def _changed(source: SourceFile, base: str, size: int | None) -> CorruptDataError:
-    state = "is gone" if size is None else "was changed since the bootstrap"
+def _changed(source: SourceFile, base: str, info: FileInfo | None) -> CorruptDataError:
+    state = "is gone" if info is None else "was changed since the bootstrap"
     return CorruptDataError(
-        f"the file with the columns of a bootstrapped base file {state}; put the former file back, or bootstrap the "
-        "table again. Other file groups can still be read",
+        f"the file with the columns of a bootstrapped base file {state}; put the former file back, with its time of "
+        "modification, or bootstrap the table again. Other file groups can still be read",
         path=base,
         source=source.uri,
-        expected=source.size,
-        found=size,
+        expected=(source.size, source.modified_ms),
+        found=None if info is None else (info.size, info.modified_ms),
     )

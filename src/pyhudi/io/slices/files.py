@@ -14,13 +14,15 @@ from pyhudi.storage.protocol import StorageSpec
 class SourceFile:
     """The file outside the table that has the columns of a skeleton file, row for row.
 
-    `path` is relative to the folder of `storage`; `size`: its bytes at the bootstrap. `path_values`: columns and their
-    texts in the names of its folders, None for the null partition; they count where the file lacks the column.
+    `path` is relative to the folder of `storage`; `size` and `modified_ms`: its bytes at the bootstrap, and when it had
+    been changed (0: not known). `path_values`: columns and their texts in the names of its folders, None for the null
+    partition; they count where the file lacks the column.
     """
 
     storage: StorageSpec = field(hash=False)
     path: str
     size: int
+    modified_ms: int
     path_values: tuple[tuple[str, str | None], ...] = ()
 
     @property

@@ -85,6 +85,6 @@ def _check_sources(slices: Sequence[ScanSlice]) -> None:
         assert base is not None
         by_folder[source.path.rpartition("/")[0]].append((source, base))
     for folder, files in by_folder.items():
-        sizes = {info.path: info.size for info in open_spec(files[0][0].storage).list_folder(folder).files}
+        infos = {info.path: info for info in open_spec(files[0][0].storage).list_folder(folder).files}
         for source, base in files:
-            check_source(source, base, sizes.get(source.path))
+            check_source(source, base, infos.get(source.path))

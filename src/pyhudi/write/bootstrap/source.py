@@ -45,7 +45,8 @@ class Source:
 
     def source_file(self, info: FileInfo) -> SourceFile:
         """A file of it as tasks get it."""
-        return SourceFile(self.storage, info.path, info.size, path_columns(info.path.rpartition("/")[0]))
+        path_values = path_columns(info.path.rpartition("/")[0])
+        return SourceFile(self.storage, info.path, info.size, info.modified_ms, path_values)
 
 
 @dataclass(frozen=True, slots=True)
