@@ -14,7 +14,6 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StringType, StructType, _parse_datatype_string
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.read.stored_types import WIDER_NUMBERS, Conversions
 
 VERSION: Final = str(pyspark.__version__)
 """That of PySpark in this process."""
@@ -28,8 +27,8 @@ HAS_SHUFFLE_BY_NUMBER: Final = hasattr(DataFrame, "repartitionById")
 """From 4.1 on: `DataFrame.repartitionById`."""
 IS_ANSI: Final = IS_4
 """Whether a session that does not set `spark.sql.ansi.enabled` has errors in place of nulls."""
-CONVERTED_BY_PARQUET: Final[Conversions] = WIDER_NUMBERS if IS_4 else frozenset()
-"""What Spark's reader of Parquet makes of narrower numbers in files. Before 4.0 it fails for them."""
+PARQUET_IS_WIDENED: Final = IS_4
+"""Whether Spark's reader of Parquet makes wider numbers of those in a file. Before 4.0 it fails for them."""
 CALENDAR_OF_PARQUET: Final[Mapping[str, str]] = (
     {} if IS_4 else {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 )

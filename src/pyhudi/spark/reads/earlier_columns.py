@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.stored_types import StoredColumns, stored_columns
-from pyhudi.spark.capabilities import CONVERTED_BY_PARQUET
+from pyhudi.read.stored_types import WIDER_NUMBERS, Conversions, StoredColumns, stored_columns
+from pyhudi.spark.capabilities import PARQUET_IS_WIDENED
 from pyhudi.spark.reads.parquet_files import files_of_slices, rows_of_files
 from pyhudi.spark.types import spark_schema
 from pyhudi.storage.open import open_spec
+
+CONVERTED_BY_PARQUET: Final[Conversions] = WIDER_NUMBERS if PARQUET_IS_WIDENED else frozenset()
+"""What Spark's reader of Parquet makes of narrower numbers in files."""
 
 
 def with_earlier_columns(plan: ScanPlan) -> dict[ScanSlice, StoredColumns]:
@@ -27,7 +31,7 @@ def with_earlier_columns(plan: ScanPlan) -> dict[ScanSlice, StoredColumns]:
         return {}
     slices = [file_slice for file_slice in plan.slices if file_slice.files.source is None]
     found = stored_columns(open_spec(plan.storage), slices, plan.schema, CONVERTED_BY_PARQUET)
-    return {file: columns for file, columns in found.items() if not columns.is_today}
+    return {file_slice: columns for file_slice, columns in found.items() if not columns.is_today}
 
 
 def convertible(plan: ScanPlan, earlier: dict[ScanSlice, StoredColumns]) -> tuple[ScanSlice, ...]:

@@ -146,11 +146,7 @@ class Watcher:
             return f"K7: {time} was completed twice" if self.ordered else None
         if instant.completion_time is not None and instant.completion_time <= time:
             return f"K8: {time} was completed at {instant.completion_time}"
-        later = [
-            later_instant
-            for later_instant in self.completed.values()
-            if position_of(later_instant) >= position_of(instant)
-        ]
+        later = [other for other in self.completed.values() if position_of(other) >= position_of(instant)]
         self.completed[time] = instant
         self.ended.add(time)
         if later and self.ordered and instant.completion_time is not None:
