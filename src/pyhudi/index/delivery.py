@@ -217,10 +217,12 @@ def _cut(
 def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """The batches, joined to some of at least so many rows; the last one may have fewer."""
     waiting: list[pa.RecordBatch] = []
+    count = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(part.num_rows for part in waiting) >= rows:
+        count += batch.num_rows
+        if count >= rows:
             yield pa.concat_batches(waiting)
-            waiting = []
+            waiting, count = [], 0
     if waiting:
         yield pa.concat_batches(waiting)
