@@ -6,7 +6,6 @@ metadata table by the schema of version 9 there, and then reads no block with th
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ import pytest
 from tests.support.oracle import Oracle
 
 import pyhudi
+from tools import hudi_rs as program
 
 OracleOf = Callable[[str], Oracle]
-SCRIPT = Path(__file__).parents[2] / "tools" / "hudi_rs.py"
 COLUMNS = ["id", "city", "ts", "fare"]
 RECORD_INDEX = {"hoodie.metadata.global.record.level.index.enable": "true", "hoodie.index.type": "RECORD_INDEX"}
 Row = tuple[int, str, int, float]
@@ -56,12 +55,7 @@ class Program:
 
 @pytest.fixture
 def hudi_rs(tmp_path: Path) -> Program:
-    spec = importlib.util.spec_from_file_location("hudi_rs", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    path = script.find()
+    path = program.find()
     if path is None:
         pytest.skip("hudi-rs 0.6 is not built: python tools/hudi_rs.py")
     return Program(path, tmp_path)
