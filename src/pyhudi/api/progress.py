@@ -21,7 +21,7 @@ def show_progress(progress: Progress) -> None:
     if shell is None or not hasattr(shell, "kernel"):
         _show_line(progress)
         return
-    from IPython.display import display, update_display  # type: ignore[import-not-found]  # noqa: PLC0415
+    from IPython.display import display, update_display  # noqa: PLC0415
 
     if progress.done == 1 or progress.step not in _DISPLAYS:
         _DISPLAYS[progress.step] = SYSTEM.ids.uuid()

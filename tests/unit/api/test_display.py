@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.hostile_text import HOSTILE, assert_shows_only_text
 from tests.support.tables import MOR, SCHEMA, new_table, open_table, rows
 
 import pyhudi
@@ -76,19 +76,6 @@ def test_notebook_shows_a_table_with_escaped_values() -> None:
     assert "<th>record key</th><td>id</td>" in page
     assert "<th>logs</th><td>1</td>" in page
     assert "&lt;b&gt;" in table.scan(where=[("note", "==", "<b>")])._repr_html_()
-
-
-HOSTILE = "<script>alert('x')</script>&\u202e\x1b[31m"
-
-
-def assert_shows_only_text(page: str) -> None:
-    """The markup is of elements without effects, and the hostile text is none of it."""
-    assert {name.lower() for name in re.findall(r"<\s*/?\s*([^\s/>]+)", page)} <= {
-        *("table", "caption", "thead", "tbody", "tr", "th", "td", "code", "div", "span", "svg", "rect", "details"),
-        *("summary", "pre"),
-    }
-    assert "alert(" in page
-    assert not re.search("[\u202e\x1b]", page)
 
 
 def test_notebook_shows_no_text_of_a_table_as_markup() -> None:
