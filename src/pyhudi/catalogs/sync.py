@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pyhudi.catalogs.entries import (
     COMPLETION_STAMP,
@@ -28,6 +28,7 @@ from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState
 
 _Item = TypeVar("_Item")
+_STAMPS: Final = (TIME_STAMP, COMPLETION_STAMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def sync_table(
         InvalidRequestError: the table has no columns yet.
         ConfigError: the paths of partitions do not fit the partition columns.
 
-    Cost: of the first sync of an entry, or one after its stamp has left the timeline, a listing of the table and all
+    Cost: of the first sync of an entry, or one after its stamp has left the timeline or the table its place, a listing of the table and all
     its partitions from the catalog; else a read per write since the stamp, a listing of each partition that these
     wrote, and only these from the catalog. Three requests, and one per batch of partitions that changed.
     """
@@ -79,8 +80,8 @@ def _sync_entry(
     dry_run: bool,
 ) -> Synced:
     present = catalog.find_table(wanted.database, wanted.name)
-    stamps = {} if present is None else _stamps_in(present.parameters)
     target = None if present is None else _altered(present, wanted, options)
+    stamps = {} if target is None else _stamps_in(target.parameters)
     altered = target is not None and target != present
     if present is None and not dry_run:
         catalog.create_table(wanted)
@@ -128,13 +129,16 @@ def _altered(present: CatalogTable, wanted: CatalogTable, options: CatalogOption
             wanted=_names(wanted.partition_columns),
         )
     is_there = _path_of(present.location) == _path_of(wanted.location)
+    parameters = _without_old_parts(present.parameters, wanted.parameters)
+    if not is_there:  # the stamps speak for partitions of the other place
+        parameters = {name: value for name, value in parameters.items() if name not in _STAMPS}
     return replace(
         present,
         location=present.location if is_there else wanted.location,
         columns=wanted.columns if options.with_comments else _with_comments_of(present, wanted),
         format=wanted.format,
         serde_parameters={**present.serde_parameters, **wanted.serde_parameters},
-        parameters={**_without_old_parts(present.parameters, wanted.parameters), **wanted.parameters},
+        parameters={**parameters, **wanted.parameters},
     )
 
 
@@ -231,7 +235,7 @@ def _batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
 
 
 def _stamps_in(parameters: Mapping[str, str]) -> dict[str, str]:
-    return {name: parameters[name] for name in (TIME_STAMP, COMPLETION_STAMP) if name in parameters}
+    return {name: parameters[name] for name in _STAMPS if name in parameters}
 
 
 def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable, former: Mapping[str, str]) -> None:

@@ -79,28 +79,33 @@ class StreamOffset:
         newest = max(table.timeline.completed_times, default=None)
         return replace(self, write=None if newest is None else str(newest), table=None)
 
-    def check(self, table: TableState) -> None:
-        """Check that the offset is one of this table.
+    def is_of(self, table: TableState) -> bool:
+        """Whether the offset is one of this table.
 
-        Of the offsets of JVM Hudi, and of an empty table, nothing is known.
-
-        Raises:
-            ConfigError: it is that of another table, or of one that stood at its path before; or the timeline has lost
-                all that the offset knew of it.
+        False for that of another table, or of one that stood at its path before; and where the timeline has lost all
+        that the offset knew of it. Of the offsets of JVM Hudi, and of an empty table, nothing is known: True.
 
         Cost: nothing while the write of the offset is on the active timeline; otherwise as `outcome_of`, and where it
         does not know the write, a read of the archived timeline.
         """
         if self.write is None:
-            is_known = self.table in (None, table.config.name) or _is_position(table, self.position)
-        elif self.write in BOOTSTRAP_INSTANTS:  # those of all tables
-            is_known = not table.version.has_completion_times or _is_position(table, self.until or self.position)
-        else:
-            # A write that was rolled back is unknown once its rollback is; an older one, at the position, may not be.
-            is_known = outcome_of(table, self.write) is not Outcome.UNKNOWN or (
-                self.position not in BOOTSTRAP_INSTANTS and _is_position(table, self.position)
-            )
-        if not is_known:
+            return self.table in (None, table.config.name) or _is_position(table, self.position)
+        if self.write in BOOTSTRAP_INSTANTS:  # those of all tables
+            return not table.version.has_completion_times or _is_position(table, self.until or self.position)
+        # A write that was rolled back is unknown once its rollback is; an older one, at the position, may not be.
+        return outcome_of(table, self.write) is not Outcome.UNKNOWN or (
+            self.position not in BOOTSTRAP_INSTANTS and _is_position(table, self.position)
+        )
+
+    def check(self, table: TableState) -> None:
+        """Check that the offset is one of this table.
+
+        Raises:
+            ConfigError: it is not, see `is_of`.
+
+        Cost: as `is_of`.
+        """
+        if not self.is_of(table):
             raise ConfigError(
                 "the checkpoint is that of a stream of another table, or of one that stood here before; or its newest "
                 "write, or that one's rollback, was removed from the archived timeline: start the query with a new "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -325,6 +326,32 @@ def test_table_at_another_place_has_its_entry_moved(old: str) -> None:
 
     assert done.altered
     assert catalog.tables["default", "trips"].location == entry.location
+
+
+@pytest.mark.parametrize("dies_at", [None, 4])
+def test_table_that_was_moved_has_all_its_partitions_moved(tmp_path: Path, dies_at: int | None) -> None:
+    options: dict[str, Any] = {"record_key": "id", "partition_by": "city", "name": "trips"}
+    pyhudi.HudiTable.create(tmp_path / "old", schema=SCHEMA, **options).upsert(trips("oslo", "rome"))
+    catalog = MemoryCatalog()
+    sync(pyhudi.HudiTable.for_path(tmp_path / "old"), catalog)
+    (tmp_path / "old").rename(tmp_path / "new")
+    table = pyhudi.HudiTable.for_path(tmp_path / "new")
+    catalog.calls.clear()
+    if dies_at is not None:
+        catalog.dies_at = dies_at
+        with pytest.raises(CatalogError):
+            sync(table, catalog)
+        assert catalog.calls[:dies_at][-2:] == ["replace_table", "all partitions"]
+        catalog.dies_at = None
+
+    [done] = sync(table, catalog)
+
+    assert (done.moved, done.listed_all) == (2, True)
+    assert catalog.stored["default", "trips"] == {
+        ("oslo",): f"{tmp_path}/new/oslo",
+        ("rome",): f"{tmp_path}/new/rome",
+    }
+    assert stamp(catalog) is not None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,40 @@ def test_unknown_instant_and_missing_table_are_refused(tmp_path: Path):
         ingest(streamer(tmp_path, MemoryStorage(), checkpoint="resumeFromInstantRequestTime:20010101000000000"))
     with pytest.raises(ConfigError, match="hoodieincr"):
         streamer(tmp_path, MemoryStorage(), {"hoodie.streamer.source.hoodieincr.path": ""})
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_checkpoint_of_a_table_that_stood_here_before_is_refused(tmp_path: Path, version: int):
+    other = tmp_path / "other"
+    source_table(other, [11], version=version)
+    storage = MemoryStorage()
+    source_table(tmp_path, [1, 2], version=version)
+    run_until_idle(streamer(tmp_path, storage))
+    shutil.rmtree(tmp_path / "source")
+    (other / "source").rename(tmp_path / "source")
+    source_table(tmp_path, [13], version=version)
+    with pytest.raises(ConfigError, match="another table"):
+        ingest(streamer(tmp_path, storage))
+    assert ids_in(storage) == [1, 2]
+    assert run_until_idle(streamer(tmp_path, storage, ignore_checkpoint="the table was replaced")) == 1
+    assert ids_in(storage) == [1, 2, 11, 13]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_table_that_was_moved_or_restored_keeps_its_checkpoint(tmp_path: Path, version: int):
+    storage = MemoryStorage()
+    table = source_table(tmp_path, [1], version=version)
+    first = table.inspect.last_write()
+    assert first is not None
+    table.savepoints.create(first.instant)
+    source_table(tmp_path, [2], version=version)
+    run_until_idle(streamer(tmp_path, storage))
+    table.refresh().recovery.restore(first.instant)
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "source").rename(tmp_path / "moved" / "source")
+    source_table(tmp_path / "moved", [3], version=version)
+    assert run_until_idle(streamer(tmp_path / "moved", storage)) == 1
+    assert ids_in(storage) == [1, 2, 3]
 
 
 def test_deleted_rows_are_deleted_in_the_copy_if_changes_are_asked_for(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +14,7 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.config.options_streamer import HudiSourceOptions
 from pyhudi.errors import ConfigError, SourceError, TableNotFoundError, UnsupportedFeatureError
 from pyhudi.format.schema.meta_columns import without_meta_columns
+from pyhudi.read.stream import StreamOffset
 from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.protocol import Pull, Rows
 from pyhudi.table.timeline import position_of
@@ -20,6 +22,8 @@ from pyhudi.table.timeline import position_of
 _IS_DELETED: Final = "_hoodie_is_deleted"
 _ROW: Final = "_row"
 _DELETE: Final = "d"
+_POSITION: Final = "position"
+_WRITE: Final = "write"
 _BY_REQUEST: Final = "resumeFromInstantRequestTime:"
 _BY_COMPLETION: Final = "resumeFromInstantCompletionTime:"
 
@@ -43,6 +47,7 @@ class HudiTableSource:
         end = table.inspect.position()
         if end is None:
             return None
+        _check_table(table, after)
         begin = _position(table, after.text)
         writes = sorted(
             position
@@ -56,9 +61,34 @@ class HudiTableSource:
         end = end if begin is None or count is None else writes[:count][-1]
         has_completion_times = table.handle.state.version.has_completion_times
         return Pull(
-            reached=Checkpoint(text=end, is_completion_time=has_completion_times),
+            reached=Checkpoint(text=end, state=_known_by(table, end), is_completion_time=has_completion_times),
             read=lambda wanted, _: _rows(table, begin, end, wanted, has_deletes=self.has_deletes),
             items=max(1, len(writes)),
+        )
+
+
+def _known_by(table: HudiTable, position: str) -> str:
+    """What the table is known again by, as another one may stand at its path later."""
+    write = StreamOffset(position).of(table.handle.state).write
+    return json.dumps({_POSITION: position, _WRITE: write}, separators=(",", ":"))
+
+
+def _check_table(table: HudiTable, after: Checkpoint) -> None:
+    """Raise `ConfigError` for the checkpoint of another table. That of JVM Hudi does not say which one it is of.
+
+    Cost: as `StreamOffset.is_of`.
+    """
+    known = {} if after.state is None else json.loads(after.state)
+    if after.text is None or known.get(_POSITION) != after.text:
+        return
+    if not StreamOffset(after.text, write=known[_WRITE]).is_of(table.handle.state):
+        raise ConfigError(
+            "the checkpoint is that of another table, which stood here before, or of one whose timeline has lost the"
+            " write that it was made at: read this one from its begin with a new `ignore_checkpoint`, or give the"
+            " `checkpoint` to go on from",
+            path=table.handle.state.storage.uri,
+            checkpoint=after.text,
+            write=known[_WRITE],
         )
 
 
