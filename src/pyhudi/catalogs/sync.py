@@ -129,6 +129,14 @@ def _altered(present: CatalogTable, wanted: CatalogTable, options: CatalogOption
             wanted=_names(wanted.partition_columns),
         )
     is_there = _path_of(present.location) == _path_of(wanted.location)
+    if not is_there and not _is_of_hudi(present):
+        raise CatalogError(
+            "the entry is of a table elsewhere, and of another format than Hudi's: give this table another name in the"
+            " catalog, or drop the entry",
+            table=f"{wanted.database}.{wanted.name}",
+            location=present.location,
+            wanted=wanted.location,
+        )
     parameters = _without_old_parts(present.parameters, wanted.parameters)
     if not is_there:  # the stamps speak for partitions of the other place
         parameters = {name: value for name, value in parameters.items() if name not in _STAMPS}
@@ -140,6 +148,12 @@ def _altered(present: CatalogTable, wanted: CatalogTable, options: CatalogOption
         serde_parameters={**present.serde_parameters, **wanted.serde_parameters},
         parameters={**parameters, **wanted.parameters},
     )
+
+
+def _is_of_hudi(entry: CatalogTable) -> bool:
+    """Whether an entry says that its table is one of Hudi: by a class of Hudi, or as Spark and AWS Glue write it."""
+    said = [entry.parameters.get(name, "").lower() for name in ("spark.sql.sources.provider", "table_type")]
+    return "hudi" in said or re.search("hudi|hoodie", entry.format.input_format, re.IGNORECASE) is not None
 
 
 def _needs_cascade(present: CatalogTable, target: CatalogTable) -> bool:

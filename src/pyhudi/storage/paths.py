@@ -68,6 +68,12 @@ def join(folder: str, path: str) -> str:
     return f"{folder}/{path}" if folder and path else folder or path
 
 
+def lie_in_each_other(first: str, second: str) -> bool:
+    """Whether one of two folders, by the URIs of their stores, is the other one, or lies in it."""
+    roots = (f"{first}/", f"{second}/")
+    return roots[0].startswith(roots[1]) or roots[1].startswith(roots[0])
+
+
 def temporary_name() -> str:
     """A unique name for a temporary file."""
     return f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"

@@ -26,6 +26,7 @@ from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.options import select_storage_options
+from pyhudi.storage.paths import lie_in_each_other
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.schemas import group_of
 from pyhudi.streamer.sources.apart import RECORD, Apart, FailedRecord
@@ -68,11 +69,17 @@ def error_table_of(target: str, options: Mapping[str, str]) -> ErrorTable | None
     if settings.path is None:
         raise ConfigError("an error table needs hoodie.errortable.base.path, its folder")
     path = table_path(settings.path, {})
-    if path.rstrip("/") == target.rstrip("/"):
-        raise ConfigError("the error table is a table of its own: give it another folder", path=path)
+    storage = open_storage(path, options)
+    if lie_in_each_other(storage.uri, open_storage(target, options).uri):
+        raise ConfigError(
+            "the error table is a table of its own, and must not lie in its target, nor that in it: give it another"
+            " folder",
+            path=storage.uri,
+            target=target,
+        )
     passed_on = {name: text for name, text in options.items() if name.startswith(_PASSED_ON)}
     return ErrorTable(
-        storage=open_storage(path, options),
+        storage=storage,
         target=target,
         settings=settings,
         options={

@@ -18,6 +18,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CatalogError, ConfigError, InvalidRequestError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64())])
+PARQUET = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
 PREFIX = "hoodie.datasource.hive_sync."
 _numbers = itertools.count()
 
@@ -385,6 +386,41 @@ def test_dry_run_says_what_a_sync_would_change_and_changes_nothing() -> None:
     planned = sync(table, catalog, dry_run=True)
     assert partitions(catalog) == ["oslo"]
     assert planned == sync(table, catalog)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "input_format", "place", "is_taken"),
+    [
+        ({}, PARQUET, "/lake/trips_of_others", False),
+        ({"spark.sql.sources.provider": "delta"}, PARQUET, "/lake/trips_of_others", False),
+        ({"spark.sql.sources.provider": "hudi"}, PARQUET, "/lake/trips_of_old", True),
+        ({"table_type": "HUDI"}, PARQUET, "/lake/trips_of_old", True),
+        ({}, "com.uber.hoodie.hadoop.HoodieInputFormat", "/lake/trips_of_old", True),
+        ({}, PARQUET, None, True),
+    ],
+)
+def test_entry_of_another_table_is_refused_unless_it_is_one_of_hudi(
+    parameters: dict[str, str], input_format: str, place: str | None, is_taken: bool
+) -> None:
+    table, catalog = new_table(), MemoryCatalog()
+    table.upsert(trips("oslo"))
+    sync(table, catalog)
+    own = catalog.tables["default", "trips"]
+    entry = replace(
+        own,
+        location=place or own.location,
+        format=replace(own.format, input_format=input_format),
+        parameters=parameters,
+    )
+    catalog.tables["default", "trips"] = entry
+
+    if is_taken:
+        sync(table, catalog)
+        assert catalog.tables["default", "trips"].location == own.location
+    else:
+        with pytest.raises(CatalogError, match="table elsewhere"):
+            sync(table, catalog)
+        assert catalog.tables["default", "trips"] == entry
 
 
 def test_entry_with_other_partition_columns_is_refused_by_name() -> None:

@@ -18,6 +18,7 @@ from tests.support.tables import LATER_MS, StepClock, environment, open_table
 from pyhudi.errors import ConfigError, RecordKeyError, SourceError, UnavailableError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.error_table import error_table_of
 from pyhudi.streamer.ingest import Ingestion, ingest
 from pyhudi.streamer.settings import Settings
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
@@ -266,11 +267,22 @@ def test_source_without_records_that_fail_alone_has_no_error_table(landing: Land
         ingest(replace(streamer, source=Plain()))
 
 
+@pytest.mark.parametrize("spelled", ["table", "file:{}/table", "{}/other/../table", "table/errors", "."])
+def test_error_table_in_its_target_is_refused_however_its_folder_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelled: str
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="another folder"):
+        error_table_of(f"{tmp_path}/table", {**ERRORS, "hoodie.errortable.base.path": spelled.format(tmp_path)})
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [
         ({"hoodie.errortable.enable": "true"}, ConfigError),
         ({**ERRORS, "hoodie.errortable.base.path": "memory://t/table"}, ConfigError),
+        ({**ERRORS, "hoodie.errortable.base.path": "memory://t/table/errors"}, ConfigError),
+        ({**ERRORS, "hoodie.errortable.base.path": "memory://t"}, ConfigError),
         ({**ERRORS, "hoodie.errortable.write.class": "org.example.Errors"}, UnsupportedFeatureError),
         ({**ERRORS, "hoodie.errortable.write.failure.strategy": "HOPE"}, ConfigError),
     ],

@@ -24,16 +24,16 @@ class Listing:
     """A store that can be listed."""
 
     files: tuple[FileInfo, ...]
-    uri: str = "memory://landing"
+    uri: str
 
     def list_recursive(self, _: str) -> tuple[FileInfo, ...]:
         return self.files
 
 
-def storage_of(*files: tuple[str, int] | tuple[str, int, int]) -> Storage:
+def storage_of(*files: tuple[str, int] | tuple[str, int, int], uri: str = "memory://landing") -> Storage:
     """A folder with files of these names, times, and sizes."""
     found = [FileInfo(file[0], file[2] if len(file) > 2 else 10, file[1]) for file in files]
-    return cast("Storage", Listing(tuple(sorted(found, key=lambda info: info.path))))
+    return cast("Storage", Listing(tuple(sorted(found, key=lambda info: info.path)), uri))
 
 
 def names(files: list[FileInfo]) -> list[str]:
@@ -45,7 +45,7 @@ def read_all(storage: Storage, limit: int | None = None) -> tuple[list[str], Che
     order, checkpoint = [], BEGIN
     while files := new_files(storage, ReadFiles.of(checkpoint), limit):
         order += names(files)
-        checkpoint = ReadFiles.of(checkpoint).after(files)
+        checkpoint = ReadFiles.of(checkpoint).after(storage, files)
     return order, checkpoint
 
 
@@ -64,7 +64,7 @@ def test_second_file_of_the_newest_millisecond_is_read_once():
     later = storage_of(("a", 5), ("b", 5))
     files = new_files(later, ReadFiles.of(checkpoint), None)
     assert names(files) == ["b"]
-    assert new_files(later, ReadFiles.of(ReadFiles.of(checkpoint).after(files)), None) == []
+    assert new_files(later, ReadFiles.of(ReadFiles.of(checkpoint).after(later, files)), None) == []
 
 
 def test_file_that_appears_with_an_earlier_time_is_read():
@@ -101,13 +101,30 @@ def test_state_of_another_checkpoint_does_not_count():
     ]
 
 
+def test_checkpoint_of_another_folder_is_refused():
+    """Its files may be older than those that were read, and nobody has read them."""
+    _, checkpoint = read_all(storage_of(("a", 5), ("b", 7 * LATE_MS)))
+    other = storage_of(("a", 6), ("c", 8 * LATE_MS), uri="memory://other")
+    with pytest.raises(ConfigError, match="another folder"):
+        new_files(other, ReadFiles.of(checkpoint), None)
+    assert names(new_files(other, ReadFiles.of(Checkpoint(text="6")), None)) == ["c"]
+    assert read_all(other)[0] == ["a", "c"]
+
+
+def test_folder_that_has_another_name_now_keeps_its_checkpoint():
+    _, checkpoint = read_all(storage_of(("a", 5), ("b", 7 * LATE_MS)))
+    moved = storage_of(("b", 7 * LATE_MS), ("c", 8 * LATE_MS), uri="s3a://landing")
+    assert names(new_files(moved, ReadFiles.of(checkpoint), None)) == ["c"]
+    assert new_files(storage_of(uri="memory://empty"), ReadFiles.of(checkpoint), None) == []
+
+
 def test_file_above_the_limit_is_read_alone():
     storage = storage_of(("a", 1, 100), ("b", 2, 3), ("c", 3, 3), ("d", 4, 100))
     checkpoint = BEGIN
     batches: list[list[str]] = []
     while files := new_files(storage, ReadFiles.of(checkpoint), 10):
         batches.append(names(files))
-        checkpoint = ReadFiles.of(checkpoint).after(files)
+        checkpoint = ReadFiles.of(checkpoint).after(storage, files)
     assert batches == [["a"], ["b", "c"], ["d"]]
 
 
@@ -139,7 +156,7 @@ def test_files_that_appear_in_any_order_are_read_exactly_once(times: list[int], 
     whole = storage_of(*every)
     while files := new_files(whole, ReadFiles.of(checkpoint), limit):
         order += names(files)
-        checkpoint = ReadFiles.of(checkpoint).after(files)
+        checkpoint = ReadFiles.of(checkpoint).after(whole, files)
     assert sorted(order) == sorted(name for name, _ in every)
 
 

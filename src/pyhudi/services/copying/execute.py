@@ -20,6 +20,7 @@ from pyhudi.services.copying.plan import CopyPlan, is_of_copy, plan_copy, still_
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.open import open_spec
+from pyhudi.storage.paths import lie_in_each_other
 from pyhudi.storage.protocol import FileInfo, Storage, StorageSpec
 from pyhudi.table.metadata_partitions import FILES, is_maintained
 from pyhudi.table.metadata_table import INFLIGHT_PARTITIONS_KEY, PARTITIONS_KEY
@@ -118,8 +119,7 @@ def copy_table(call: ServiceCall, target: Storage, *, newest: bool) -> Copied:
 
 
 def _check_apart(source: Storage, target: Storage) -> None:
-    roots = (f"{source.uri}/", f"{target.uri}/")
-    if roots[0].startswith(roots[1]) or roots[1].startswith(roots[0]):
+    if lie_in_each_other(source.uri, target.uri):
         raise InvalidRequestError(
             "a table and its copy must not lie in each other: name another folder", path=source.uri, target=target.uri
         )

@@ -32,7 +32,7 @@ class FileSource:
         if not files:
             return None
         return Pull(
-            reached=read.after(files),
+            reached=read.after(self.storage, files),
             read=functools.partial(self._rows, files),
             items=len(files),
             read_apart=functools.partial(self._rows_apart, files),

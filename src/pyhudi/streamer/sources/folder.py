@@ -27,10 +27,14 @@ _log = logging.getLogger("pyhudi")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFiles:
-    """What has been read: everything before `since_ms`, and from there on these files, with their times."""
+    """What has been read: everything before `since_ms`, and from there on these files, with their times.
+
+    `folder`: the URI of theirs; None where the checkpoint does not say.
+    """
 
     since_ms: int | None
     files: frozenset[tuple[str, int]] = frozenset()
+    folder: str | None = None
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> ReadFiles:
@@ -46,7 +50,8 @@ class ReadFiles:
         if checkpoint.state is not None:
             state: dict[str, Any] = json.loads(checkpoint.state)
             if state.get("newest") == newest_ms:
-                return cls(since_ms=state["since"], files=frozenset((name, time) for name, time in state["files"]))
+                files = frozenset((name, time) for name, time in state["files"])
+                return cls(since_ms=state["since"], files=files, folder=state.get("folder"))
         return cls(since_ms=newest_ms + 1)  # of JVM Hudi, or given by the user
 
     def has(self, file: FileInfo) -> bool:
@@ -55,7 +60,24 @@ class ReadFiles:
             return False
         return file.modified_ms < self.since_ms or (file.path, file.modified_ms) in self.files
 
-    def after(self, files: Sequence[FileInfo]) -> Checkpoint:
+    def check(self, storage: Storage, found: Sequence[FileInfo]) -> None:
+        """Check that these are the files of the folder, which may have another name than before.
+
+        Raises:
+            ConfigError: the folder is another one. Its files may be older than those that were read, and be new.
+        """
+        if not found or self.folder in (None, storage.uri):
+            return
+        if not any((file.path, file.modified_ms) in self.files for file in found):
+            raise ConfigError(
+                "the checkpoint is that of another folder, and none of the newest files that were read there is in this"
+                " one: give the `checkpoint`, a time in milliseconds, from which its files are new, or read all of them"
+                " with a new `ignore_checkpoint`",
+                folder=storage.uri,
+                read=self.folder,
+            )
+
+    def after(self, storage: Storage, files: Sequence[FileInfo]) -> Checkpoint:
         """The checkpoint when these have been read, too."""
         read = {*self.files, *((file.path, file.modified_ms) for file in files)}
         newest_ms = max(time for _, time in read)
@@ -64,16 +86,17 @@ class ReadFiles:
         if len(times) > NAMES_MAX:
             since_ms = min(times[NAMES_MAX] + 1, newest_ms)
         kept = sorted((name, time) for name, time in read if time >= since_ms)
-        state = json.dumps({"newest": newest_ms, "since": since_ms, "files": kept}, separators=(",", ":"))
-        return Checkpoint(text=str(newest_ms), state=state)
+        state = {"newest": newest_ms, "since": since_ms, "files": kept, "folder": storage.uri}
+        return Checkpoint(text=str(newest_ms), state=json.dumps(state, separators=(",", ":")))
 
 
 def new_files(storage: Storage, read: ReadFiles, limit_bytes: int | None) -> list[FileInfo]:
     """The files that have not been read, oldest first and by name, as many as the limit takes, and at least one.
 
-    Empty files are left out. Cost: a listing of all folders.
+    Empty files are left out. Raises as `ReadFiles.check`. Cost: a listing of all folders.
     """
     found = storage.list_recursive("")
+    read.check(storage, found)
     if not found and read.since_ms is None:
         _log.warning("there are no files in %s yet: check hoodie.streamer.source.dfs.root", storage.uri)
     new = [file for file in found if file.size and not _is_hidden(file.path) and not read.has(file)]
