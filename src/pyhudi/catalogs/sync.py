@@ -55,9 +55,10 @@ def sync_table(
         InvalidRequestError: the table has no columns yet.
         ConfigError: the paths of partitions do not fit the partition columns.
 
-    Cost: of the first sync of an entry, or one after its stamp has left the timeline or the table its place, a listing of the table and all
-    its partitions from the catalog; else a read per write since the stamp, a listing of each partition that these
-    wrote, and only these from the catalog. Three requests, and one per batch of partitions that changed.
+    Cost: of the first sync of an entry, or after its stamp has left the timeline, or the table its folder, a listing
+    of the table and all its partitions from the catalog; else a read per write since the stamp, a listing of each
+    partition that these wrote, and only these from the catalog. Three requests, and one per batch of partitions that
+    changed.
     """
     entries = wanted_entries(table, options)
     database = entries[0].database
