@@ -163,3 +163,68 @@ def test_deleted_rows_are_deleted_in_the_copy_if_changes_are_asked_for(tmp_path:
     delete(1)
     assert run_until_idle(streamer(tmp_path, storage, {**cdc, **INSTANTS}, op="UPSERT")) == 2
     assert ids_in(storage) == [3, 5]
+
+
+@pytest.mark.parametrize("partition", ["city", ""])
+@pytest.mark.parametrize("ordering", ["ts", ""])
+def test_copy_of_a_row_that_moved_to_another_partition_has_it_once(tmp_path: Path, partition: str, ordering: str):
+    storage = MemoryStorage()
+    path = tmp_path / "source"
+    options = {
+        "hoodie.table.name": "s",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.precombine.field": ordering,
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.simple.index.update.partition.path": "true",
+    }
+
+    def put(*rows: tuple[int, str]) -> None:
+        columns = {"id": [number for number, _ in rows], "city": [city for _, city in rows], "ts": [1] * len(rows)}
+        pyhudi.save(pa.table(columns), path, hudi_options=options)
+
+    copy = {
+        "hoodie.datasource.query.incremental.format": "cdc",
+        "hoodie.datasource.write.partitionpath.field": partition,
+    }
+    if ordering:
+        copy["hoodie.datasource.write.precombine.field"] = ordering
+    given = streamer(tmp_path, storage, copy, op="UPSERT")
+    put((1, "oslo"), (2, "oslo"))
+    run_until_idle(given)
+    put((1, "rome"))
+
+    assert run_until_idle(given) == 1
+
+    found = open_table(storage).scan(["id", "city"]).to_arrow().to_pylist()
+    assert sorted((row["id"], row["city"]) for row in found) == [(1, "rome"), (2, "oslo")]
+
+
+def test_rows_of_one_key_in_two_partitions_are_deleted_each_by_itself(tmp_path: Path):
+    storage = MemoryStorage()
+    path = tmp_path / "source"
+    options = {
+        "hoodie.table.name": "s",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.table.cdc.enabled": "true",
+    }
+
+    def rows(*cities: str, note: str = "old") -> pa.Table:
+        return pa.table({"id": [1] * len(cities), "city": cities, "note": [note] * len(cities)})
+
+    copy = {
+        "hoodie.datasource.query.incremental.format": "cdc",
+        "hoodie.datasource.write.partitionpath.field": "city",
+    }
+    given = streamer(tmp_path, storage, copy, op="UPSERT")
+    pyhudi.save(rows("bonn", "oslo", "rome"), path, hudi_options=options)
+    run_until_idle(given)
+    pyhudi.HudiTable.for_path(path).delete(rows("bonn", "oslo"))
+    pyhudi.save(rows("rome", note="new"), path, hudi_options=options)
+
+    assert run_until_idle(given) == 1
+
+    found = open_table(storage).scan(["city", "note"]).to_arrow().to_pylist()
+    assert [(row["city"], row["note"]) for row in found] == [("rome", "new")]

@@ -100,12 +100,13 @@ def _rows(table: HudiTable, begin: str | None, end: str, wanted: pa.Schema | Non
         return pa.RecordBatchReader.from_batches(scan.schema, scan.to_batches())
     rows = scan.to_arrow()
     rows = rows.append_column(_IS_DELETED, pa.repeat(pa.scalar(False), rows.num_rows))
-    # The first batch has the rows of the table, and deletes nothing.
-    return rows if begin is None else pa.concat_tables([rows, _deleted(table, begin, end, rows)])
+    # The first batch has the rows of the table, and deletes nothing. In a copy with other partitions, a row that moved
+    # in the source may stay where it is: of its delete and itself the later one counts.
+    return rows if begin is None else pa.concat_tables([_deleted(table, begin, end, rows), rows])
 
 
 def _deleted(table: HudiTable, begin: str, end: str, rows: pa.Table) -> pa.Table:
-    """What was before the deletes of rows that did not come back, with the columns of `rows`."""
+    """What was before the deletes of rows that did not come back to their partitions, with the columns of `rows`."""
     changes = table.changes(begin, end, columns=["op", "before"], format="cdc_typed").to_arrow()
     images = changes.filter(pc.equal(changes["op"], _DELETE)).select(["before"]).flatten()
     images = images.rename_columns([name.removeprefix("before.") for name in images.column_names])
@@ -116,10 +117,12 @@ def _deleted(table: HudiTable, begin: str, end: str, rows: pa.Table) -> pa.Table
         raise UnsupportedFeatureError(
             "deletes of a table whose record keys are generated are not read", path=table.handle.state.storage.uri
         )
+    partition = [name for name in table.handle.state.config.partition_fields or () if name in rows.column_names]
+    record = list(dict.fromkeys([*keys, *partition]))
     # A row that was deleted twice has two images; the newest one counts, and comes last.
     numbered = images.append_column(_ROW, pa.array(range(images.num_rows), pa.int64()))
-    newest = numbered.group_by(keys).aggregate([(_ROW, "max")])
-    gone = newest.join(rows.select(keys), keys, join_type="left anti")
+    newest = numbered.group_by(record).aggregate([(_ROW, "max")])
+    gone = newest.join(rows.select(record), record, join_type="left anti")
     return images.take(gone[f"{_ROW}_max"])
 
 
