@@ -103,6 +103,27 @@ def test_limit_does_not_part_rows_of_one_value(database: Any):
     assert ids_in(storage) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize(
+    "other", [{"hoodie.streamer.jdbc.table.name": "archive"}, {"hoodie.streamer.jdbc.table.incr.column.name": "id"}]
+)
+def test_checkpoint_of_another_table_or_column_is_refused(database: Any, other: dict[str, str]):
+    storage = MemoryStorage()
+    database.run(
+        "INSERT INTO orders VALUES (1, 'a', 9)",
+        "CREATE TABLE archive (id integer PRIMARY KEY, note varchar(20), changed integer)",
+        "INSERT INTO archive VALUES (5, 'e', 2)",
+    )
+    try:
+        run_until_idle(ingestion(settings(database, INCREMENTAL), storage))
+        with pytest.raises(ConfigError, match="another table, query or column"):
+            ingest(ingestion(settings(database, {**INCREMENTAL, **other}), storage))
+        assert ids_in(storage) == [1]
+        run_until_idle(ingestion(settings(database, {**INCREMENTAL, **other}, ignore_checkpoint="new"), storage))
+        assert ids_in(storage) == ([1, 5] if "archive" in other.values() else [1])
+    finally:
+        database.run("DROP TABLE archive")
+
+
 def test_column_whose_values_are_unequal_to_their_texts_is_refused(tmp_path: Path):
     """SQLite compares the value of an expression with a text by their types: every number is less."""
     database = Sqlite(f"jdbc:sqlite:{tmp_path}/db")
