@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadGroupScheduling
 
 from tests.support.minio import needs_server, server_program
 
+# Workers of Spark and other programs that tests start load what was compiled once: to compile pyhudi again takes longer
+# than most of them run.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # JVMs of Spark live for minutes here: what their second compiler gains, it costs before, and more of it. Measured: 43 %
 # less CPU time. Small heaps need no threads that collect garbage.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

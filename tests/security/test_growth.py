@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from tests.support.seconds import cpu_seconds
 
 from pyhudi.errors import HudiError
 from pyhudi.format.file_names import parse_data_file
@@ -80,13 +80,11 @@ INPUTS: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 def seconds(action: Callable[[str], object], text: str) -> float:
-    best = float("inf")
-    for _ in range(2):
-        started = time.process_time()
+    def act() -> None:
         with suppress(HudiError):
             action(text)
-        best = min(best, time.process_time() - started)
-    return best
+
+    return cpu_seconds(act)
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -7,12 +7,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sql
+from tests.support.waiting import wait_until
 
 import pyhudi
 from pyhudi.spark.reads import callbacks, file_index, jvm_partitions
@@ -295,11 +297,11 @@ def test_calls_without_the_secret_are_refused(spark: Any, table: str, caplog: py
     gateway = spark.sparkContext._gateway
     name = next(iter(gateway.gateway_property.pool.dict))
 
-    with socket.create_connection(("127.0.0.1", gateway._python_proxy_port), timeout=5) as stranger:
+    with socket.create_connection(("127.0.0.1", gateway._python_proxy_port), timeout=60) as stranger:
         stranger.sendall(f"c\n{name}\ntoString\ne\n".encode())
-        with pytest.raises(ConnectionResetError):
-            stranger.recv(100)
-    assert "Could not authenticate" in caplog.text
+        with suppress(ConnectionResetError):  # which the machine sends where it had not read everything
+            assert stranger.recv(100) == b""
+    wait_until(lambda: "Could not authenticate" in caplog.text)
 
 
 def test_indexes_that_spark_let_go_are_freed(spark: Any, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +318,7 @@ def test_indexes_that_spark_let_go_are_freed(spark: Any, table: str, monkeypatch
     assert waited(lambda: live() < before + 8, lambda: load(spark, table))
 
 
-def waited(is_so: Callable[[], bool], step: Callable[[], object], seconds: float = 20) -> bool:
+def waited(is_so: Callable[[], bool], step: Callable[[], object], seconds: float = 100) -> bool:
     """Whether something becomes true in time; `step` is done between two looks."""
     end = time.monotonic() + seconds
     while not is_so():

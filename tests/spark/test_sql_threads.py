@@ -32,7 +32,8 @@ def sql(spark: Any) -> Iterator[Any]:
 
 
 def test_queries_beside_inserts_keep_the_settings_of_the_session(spark: Any, sql: Any) -> None:
-    sql("CREATE TABLE threaded (id INT, v SMALLINT) USING hudi TBLPROPERTIES (primaryKey='id')")
+    retries = "'hoodie.write.num.retries.on.conflict.failures'='20'"  # an insert may meet another one in a small file
+    sql(f"CREATE TABLE threaded (id INT, v SMALLINT) USING hudi TBLPROPERTIES (primaryKey='id', {retries})")
     limits = "spark.sql.execution.arrow.maxBytesPerBatch"
     seen: set[tuple[Any, ...]] = set()
     with temporarily(spark, {ANSI: "false"}), ThreadPoolExecutor(2) as threads:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from tests.support.oracle import ORACLE_HOME
+from tests.support.ports import free_port
 
 JARS = ORACLE_HOME / "hbase"
 START_SECONDS = 150
@@ -113,7 +114,7 @@ def missing_hbase() -> str | None:
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[HBase]:
     """Start HBase with its files in `folder`, and stop it at the end of the block. It takes half a minute."""
-    zookeeper, thrift = _free_port(), _free_port()
+    zookeeper, thrift = free_port(), free_port()
     _write_settings(folder / "conf", {**_settings(folder), "hbase.zookeeper.property.clientPort": str(zookeeper)})
     (folder / "conf" / "log4j.properties").write_text(LOG)
     _write_settings(folder / "jvm", FOR_BUNDLES)
@@ -190,9 +191,3 @@ def _listens(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.ports import free_port
 from tests.support.server_jars import server_jars
-from tests.support.zookeeper import free_port
 
 START_SECONDS = 150
 SETTINGS = {

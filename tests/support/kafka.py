@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.ports import free_port
 from tests.support.server_jars import server_jars
 
 START_SECONDS = 120
+ANSWER_SECONDS = 90
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
@@ -45,16 +47,14 @@ class Broker:
         topic = name or f"t{secrets.token_hex(6)}"
         config = {key.replace("_", "."): value for key, value in settings.items()}
         admin = self.admin()
-        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
+        admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(ANSWER_SECONDS)
         return topic
 
     def delete_topic(self, topic: str) -> None:
         """Remove a topic, and wait until the broker says so."""
         admin = self.admin()
-        admin.delete_topics([topic])[topic].result(30)
-        for _ in range(100):
-            if topic not in admin.list_topics(timeout=10).topics:
-                return
+        admin.delete_topics([topic])[topic].result(ANSWER_SECONDS)
+        while topic in admin.list_topics(timeout=ANSWER_SECONDS).topics:
             time.sleep(0.1)
 
     def add_partitions(self, topic: str, total: int) -> None:
@@ -62,8 +62,9 @@ class Broker:
         from confluent_kafka.admin import NewPartitions
 
         admin = self.admin()
-        admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
-        time.sleep(0.5)
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(ANSWER_SECONDS)
+        while len(admin.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions) < total:
+            time.sleep(0.1)
 
     def expire(self, topic: str, partition: int, before: int) -> None:
         """Delete what a partition has before an offset, as its retention would."""
@@ -71,7 +72,7 @@ class Broker:
 
         admin = self.admin()
         (future,) = admin.delete_records([TopicPartition(topic, partition, before)]).values()
-        future.result(30)
+        future.result(ANSWER_SECONDS)
 
     def send(self, topic: str, values: Iterable[Any], *, partition: int = 0) -> None:
         """Send messages: bytes and None as they are, other values as JSON."""
@@ -81,23 +82,23 @@ class Broker:
         for value in values:
             data = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
             producer.produce(topic, data, partition=partition)
-        producer.flush(30)
+        producer.flush(ANSWER_SECONDS)
 
     def send_in_transactions(self, topic: str, transactions: Iterable[tuple[Iterable[Any], bool]]) -> None:
         """Send messages in transactions, each of which is committed or aborted."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.servers, "transactional.id": secrets.token_hex(6)})
-        producer.init_transactions(30)
+        producer.init_transactions(ANSWER_SECONDS)
         for values, commits in transactions:
             producer.begin_transaction()
             for value in values:
                 producer.produce(topic, json.dumps(value).encode(), partition=0)
-            producer.flush(30)
+            producer.flush(ANSWER_SECONDS)
             if commits:
-                producer.commit_transaction(30)
+                producer.commit_transaction(ANSWER_SECONDS)
             else:
-                producer.abort_transaction(30)
+                producer.abort_transaction(ANSWER_SECONDS)
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +117,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @contextlib.contextmanager
 def running(jars: Path, folder: Path) -> Iterator[Broker]:
     """Start a broker with its data in a folder, on free ports, and stop it at the end of the block."""
-    port, controller = _free_port(), _free_port()
+    port, controller = free_port(), free_port()
     properties = folder / "server.properties"
     properties.write_text(
         f"""process.roles=broker,controller
@@ -149,12 +150,6 @@ file.delete.delay.ms=100
         finally:
             process.kill()  # its data are thrown away
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_until_live(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

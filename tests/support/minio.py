@@ -13,7 +13,6 @@ import contextlib
 import importlib.util
 import os
 import secrets
-import socket
 import subprocess
 import time
 import urllib.error
@@ -24,8 +23,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.ports import free_port
 
-START_SECONDS = 30
+START_SECONDS = 90
 BUCKET = "tables"
 
 
@@ -72,7 +72,7 @@ def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Minio]:
 def running(binary: Path, folder: Path) -> Iterator[Minio]:
     """Start a server over `folder/data` on a free port, and stop it at the end of the block."""
     server = Minio(
-        endpoint=f"http://127.0.0.1:{_free_port()}",
+        endpoint=f"http://127.0.0.1:{free_port()}",
         access_key=f"access{secrets.token_hex(8)}",
         secret_key=f"secret{secrets.token_hex(16)}",
         folder=folder / "data",
@@ -122,12 +122,6 @@ def _minio_tool() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_until_live(process: subprocess.Popen[bytes], endpoint: str, log: Path) -> None:

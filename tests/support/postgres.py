@@ -10,7 +10,6 @@ from __future__ import annotations
 import getpass
 import importlib.util
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.ports import free_port
 
 _USER = "postgres"
 _INSTALLED = "/usr/lib/postgresql"
@@ -60,10 +60,8 @@ def postgres() -> Iterator[Postgres]:
         )
 
     data = str(folder / "data")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     run("initdb", "-D", data, "-A", "trust", "-U", _USER, "--no-sync")
+    port = free_port()
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -k {folder}"
     run("pg_ctl", "-D", data, "-o", options, "-l", str(folder / "log"), "-w", "start")
     try:

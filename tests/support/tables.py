@@ -68,6 +68,17 @@ class StepClock:
 
 
 @dataclass
+class ClockOfTimers(StepClock):
+    """A clock that lets its timers call whenever somebody sleeps."""
+
+    timers: HandMovedTimers = field(default_factory=HandMovedTimers)
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.timers.fire()
+
+
+@dataclass
 class CountingLocks:
     """The table's mutex, and how often it was taken."""
 

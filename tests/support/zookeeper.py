@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.ports import free_port
 
 START_SECONDS = 60
 TICK_MS = 100
@@ -62,12 +63,6 @@ def running(folder: Path, port: int | None = None) -> Iterator[ZooKeeper]:
         finally:
             process.kill()
             process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _missing() -> str | None:

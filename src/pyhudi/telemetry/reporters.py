@@ -20,7 +20,7 @@ from pyhudi.environment import SYSTEM
 from pyhudi.telemetry.exposition import graphite_text, plain_text, prometheus_text
 from pyhudi.telemetry.recorder import Recorder
 
-_ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 _PRINTED_EVERY_SECONDS = 30.0
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _log = logging.getLogger("pyhudi")
@@ -34,7 +34,7 @@ def serve_prometheus(recorder: Recorder, *, port: int) -> int | None:
     """
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = _ANSWER_SECONDS
+        timeout = ANSWER_SECONDS
 
         def do_GET(self) -> None:
             body = prometheus_text(recorder.values(), {}).encode()
@@ -106,14 +106,14 @@ def delete_pushed(url: str) -> None:
 
 
 def _request(request: urllib.request.Request) -> None:
-    with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as response:  # noqa: S310  # by the user
+    with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as response:  # noqa: S310  # by the user
         response.read()
 
 
 def send_to_graphite(recorder: Recorder, *, host: str, port: int, prefix: str) -> None:
     """Send the values to a Graphite server. Raises OSError where that fails."""
     text = graphite_text(recorder.values(), prefix=prefix, at_seconds=SYSTEM.clock.now_ms() // 1000)
-    with socket.create_connection((host, port), timeout=_ANSWER_SECONDS) as connection:
+    with socket.create_connection((host, port), timeout=ANSWER_SECONDS) as connection:
         connection.sendall(text.encode())
 
 

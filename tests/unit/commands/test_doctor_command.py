@@ -10,12 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.tables import StepClock, environment
+from tests.support.tables import LATER_MS, StepClock, environment
 
 import pyhudi
 from pyhudi.commands.command_line import main
 from pyhudi.doctor.store import promise_findings
-from pyhudi.environment import SYSTEM
 from pyhudi.errors import AlreadyExistsError
 from pyhudi.storage.memory import MemoryStorage
 
@@ -145,11 +144,13 @@ class NoStore(MemoryStorage):
     ],
 )
 def test_promise_that_a_store_breaks_is_found(store: type[MemoryStorage], problems: set[str]) -> None:
-    assert {one.problem for one in promise_findings(store(), SYSTEM)} == problems
+    clock = StepClock(LATER_MS)
+    found = promise_findings(store(clock=clock.now_ms), environment(clock))
+    assert {one.problem for one in found} == problems
 
 
 @pytest.mark.parametrize(("behind_ms", "severity"), [(1_000, None), (10_000, "warning"), (600_000, "error")])
 def test_clock_that_differs_from_the_stores_is_found(behind_ms: int, severity: str | None) -> None:
-    here = SYSTEM.clock.now_ms() - behind_ms
-    found = list(promise_findings(MemoryStorage(), environment(StepClock(here))))
+    store = MemoryStorage(clock=lambda: LATER_MS)
+    found = list(promise_findings(store, environment(StepClock(LATER_MS - behind_ms))))
     assert [one.severity.value for one in found] == ([severity] if severity else [])

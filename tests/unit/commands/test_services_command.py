@@ -6,11 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.support.waiting import wait_until
 
 import pyhudi
 from pyhudi.commands.command_line import main
@@ -125,11 +125,11 @@ def test_process_of_its_own_serves_a_table_beside_its_writer_until_it_is_told_to
         assert process.stdout.readline().startswith("rollback")
         for turn in range(2, 12):
             table.upsert(rows(turn))
-        deadline = time.monotonic() + 30
-        while base_files(path) > 4 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        process.send_signal(ends_by)
-        out, err = process.communicate(timeout=30)
+        try:
+            wait_until(lambda: base_files(path) <= 4)
+        finally:
+            process.send_signal(ends_by)
+        out, err = process.communicate(timeout=100)
 
     assert (process.returncode, "ends after the service" in err) == (0, True), err
     assert "failed" not in out

@@ -120,7 +120,7 @@ def test_processes_share_a_store_without_losing_a_key(tmp_path: Path) -> None:
     for process in running:
         process.start()
     for process in running:
-        process.join(60)
+        process.join(150)
 
     assert [process.exitcode for process in running] == [0, 0]
     keys = pyhudi.HudiTable.for_path(tmp_path / "t").scan(["id"]).to_arrow().column("id").to_pylist()

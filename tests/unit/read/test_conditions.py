@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.support.seconds import cpu_seconds
 from tests.support.tables import MOR, new_table, open_table, rows
 
 from pyhudi.errors import ConfigError
@@ -24,13 +25,13 @@ def test_condition_on_a_wide_table_with_logs_costs_seconds() -> None:
     new_table(storage, schema=schema, **MOR).insert(wide)
     open_table(storage).upsert(wide.slice(0, 1))
     table = open_table(storage)
-    began = time.monotonic()
+    began = time.process_time()
 
     found = table.scan(["id"], where=(pc.field("c1") == 7) & (pc.field("c1999") < 8)).to_arrow()
 
     assert found.to_pylist() == [{"id": 1}]
     # A look at each column by itself took two minutes.
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("kind", [{}, MOR], ids=["cow", "mor"])
@@ -43,10 +44,8 @@ def test_read_of_more_columns_takes_longer_in_proportion(kind: dict[str, str]) -
         new_table(storage, schema=schema, **kind).insert(wide)
         if kind:
             open_table(storage).upsert(wide.slice(0, 1))
-        table = open_table(storage)
-        began = time.process_time()
-        assert table.scan().to_arrow().num_rows == 2
-        return time.process_time() - began
+        assert open_table(storage).scan().to_arrow().num_rows == 2
+        return cpu_seconds(lambda: open_table(storage).scan().to_arrow())
 
     # A look at all names for each of them would take 64 times as long.
     assert seconds(2_400) < 24 * max(seconds(300), 0.02)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,20 @@ from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage
 
 ROW = (1, "oslo", 1, "a")
+
+
+class StoreWithAFileThatIsFilledLate(FaultStorage):
+    """A folder with a file that was begun a moment ago, and is filled while a reader waits for it."""
+
+    def __init__(self, folder: Path, file: Path, whole: bytes) -> None:
+        super().__init__(LocalStorage(folder))
+        self._file, self._whole = file, whole
+
+    def wait_for_writer(self, path: str) -> bool:
+        os.utime(self._file)
+        waits = super().wait_for_writer(path)
+        self._file.write_bytes(self._whole)
+        return waits
 
 
 def written(folder: Path, version: int) -> Path:
@@ -36,14 +49,11 @@ def test_a_commit_that_is_still_being_filled_is_read_when_it_is_whole(
     file = written(tmp_path, version)
     whole = file.read_bytes()
     file.write_bytes(whole[: int(len(whole) * part_that_is_there)])
-    filling = threading.Timer(0.05, file.write_bytes, [whole])
-    filling.start()
 
-    storage = FaultStorage(LocalStorage(tmp_path))
+    storage = StoreWithAFileThatIsFilledLate(tmp_path, file, whole)
     assert contents(storage) == {ROW}
     open_table(storage).upsert(rows((1, "oslo", 2, "b")))
 
-    filling.join()
     assert contents(storage) == {(1, "oslo", 2, "b")}
     assert any(one.name == "wait_for_writer" for one in storage.operations)
 
@@ -97,8 +107,5 @@ def test_properties_of_a_table_that_is_being_made_are_waited_for(tmp_path: Path)
     file = tmp_path / PROPERTIES_PATH
     whole = file.read_bytes()
     file.write_bytes(b"")
-    filling = threading.Timer(0.05, file.write_bytes, [whole])
-    filling.start()
 
-    assert contents(LocalStorage(tmp_path)) == {ROW}
-    filling.join()
+    assert contents(StoreWithAFileThatIsFilledLate(tmp_path, file, whole)) == {ROW}

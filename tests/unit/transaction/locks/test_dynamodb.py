@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.support.dynamodb import CREDENTIALS, DynamoDb, dynamodb, dynamodb_server
 from tests.support.lock_processes import count_together, holder, taken_over_while_paused
-from tests.support.tables import StepClock, environment
+from tests.support.ports import free_port
+from tests.support.tables import ClockOfTimers, StepClock, environment
 from tests.support.timers import HandMovedTimers
-from tests.support.zookeeper import free_port
 
 from pyhudi.config.options_locks import BillingMode
 from pyhudi.environment import SYSTEM
@@ -83,10 +83,11 @@ def test_renewal_changes_the_version_and_keeps_the_owner(locks, item_of) -> None
 
 
 def test_lock_that_is_renewed_keeps_others_out_for_longer_than_its_lease(locks, aws) -> None:
-    lock = locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
+    clock = ClockOfTimers()
+    lock = locks.acquire(MemoryStorage(), replace(environment(clock), timers=clock.timers), wait_ms=0)
 
     with pytest.raises(LockNotAcquiredError):
-        locks.acquire(MemoryStorage(), SYSTEM, wait_ms=500)
+        locks.acquire(MemoryStorage(), environment(clock), wait_ms=3 * locks.lease_ms)
     lock.check_held()
     lock.release()
 
@@ -166,7 +167,8 @@ def test_two_processes_with_an_item_are_never_in_at_once(locks, tmp_path: Path) 
 
 
 def test_holder_that_pauses_past_its_lease_is_told(locks) -> None:
-    assert not taken_over_while_paused("memory://t", {}, locks, act=lambda lock: lock.check_held())
+    slow_machine = replace(locks, lease_ms=8_000)
+    assert not taken_over_while_paused("memory://t", {}, slow_machine, act=lambda lock: lock.check_held())
 
 
 def test_lock_of_a_killed_process_ends_with_its_lease(locks) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.lock_processes import count_together, taken_over_while_paused, thieves_that_win
 from tests.support.minio import Minio, minio
-from tests.support.tables import StepClock, environment
+from tests.support.tables import ClockOfTimers, StepClock, environment
 from tests.support.timers import HandMovedTimers
 
 from pyhudi.environment import SYSTEM
@@ -22,7 +22,7 @@ __all__ = ["minio"]
 
 #: As `StorageLockFile.toByteArray` of Hudi 1.2.0 writes it.
 OF_HUDI = b'{"expired":false,"validUntil":123456,"owner":"me"}'
-SHORT = StorageLocks(validity_ms=1_500, renew_ms=150)
+SHORT = StorageLocks(validity_ms=4_000, renew_ms=400)
 
 
 def test_record_has_the_bytes_of_hudi() -> None:
@@ -112,11 +112,11 @@ def test_lease_is_lost_before_it_ends_even_if_the_wall_clock_stops(clock_stops: 
 
 
 def test_lease_is_renewed_for_as_long_as_its_holder_lives() -> None:
-    store = MemoryStorage()
-    lock = SHORT.acquire(store, SYSTEM, wait_ms=0)
+    store, clock = MemoryStorage(), ClockOfTimers()
+    lock = SHORT.acquire(store, replace(environment(clock), timers=clock.timers), wait_ms=0)
 
     with pytest.raises(LockNotAcquiredError):
-        SHORT.acquire(store, SYSTEM, wait_ms=2_500)
+        SHORT.acquire(store, environment(clock), wait_ms=20_000)
     lock.check_held()
     lock.release()
 
@@ -142,10 +142,11 @@ def test_renewal_that_fails_for_a_while_is_tried_again() -> None:
         if operation == "put_if_match" and next(failures, False):
             raise UnavailableError("busy", path=path)
 
-    store = FaultStorage(MemoryStorage(), before=fail)
-    lock = StorageLocks(validity_ms=4_000, renew_ms=400).acquire(store, SYSTEM, wait_ms=0)
+    store, clock = FaultStorage(MemoryStorage(), before=fail), ClockOfTimers()
+    lock = SHORT.acquire(store, replace(environment(clock), timers=clock.timers), wait_ms=0)
     with pytest.raises(LockNotAcquiredError):
-        StorageLocks().acquire(store, SYSTEM, wait_ms=2_000)
+        SHORT.acquire(store, environment(clock), wait_ms=20_000)
+    assert next(failures, None) is None
     lock.check_held()
     lock.release()
     assert LockRecord.decode(store.read(LOCK_PATH)).expired
@@ -212,6 +213,6 @@ def test_two_processes_with_a_lock_object_are_never_in_at_once(minio: Minio, tmp
 
 
 def test_holder_that_pauses_past_the_end_of_its_lease_is_told(minio: Minio) -> None:
-    locks = StorageLocks(validity_ms=5_000, renew_ms=200)
+    locks = StorageLocks(validity_ms=8_000, renew_ms=200)
 
     assert not taken_over_while_paused(minio.new_root(), minio.options, locks, act=lambda lock: lock.check_held())

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.lock_processes import count_together, holder, taken_over_while_paused
-from tests.support.zookeeper import ZooKeeper, free_port, running, zookeeper
+from tests.support.ports import free_port
+from tests.support.zookeeper import ZooKeeper, running, zookeeper
 
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import (

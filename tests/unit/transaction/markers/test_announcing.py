@@ -21,7 +21,7 @@ class Store(ObjectStorage):
 
     def __init__(self, meeting: int = 1, broken: frozenset[str] = frozenset()) -> None:
         super().__init__(MemoryStore(), uri="s3://bucket/t", prefix="t", options={})
-        self._barrier, self._broken = threading.Barrier(meeting, timeout=10), broken
+        self._barrier, self._broken = threading.Barrier(meeting, timeout=100), broken
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         self._barrier.wait()
