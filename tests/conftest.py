@@ -47,12 +47,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 class _ByFile(LoadGroupScheduling):
     """The tests of a group run in one process, and so do those of a file, which share what they prepare.
 
-    With each test on its own, the scheduler searches lists of all tests for each of them.
+    With each test on its own, the scheduler searches lists of all tests for each of them. What takes minutes begins
+    first, so that at the end of a run no process waits long for another one.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         scope = super()._split_scope(nodeid)
         return nodeid.partition("::")[0] if scope == nodeid else scope
+
+    def _assign_work_unit(self, node: Any) -> None:
+        long = next(filter(_takes_minutes, self.workqueue), None)
+        if long is not None:
+            self.workqueue.move_to_end(long, last=False)
+        super()._assign_work_unit(node)
+
+
+def _takes_minutes(scope: str) -> bool:
+    """Whether it is a group, whose tests share a server, or a file of tests with Spark or whole programs."""
+    return "/" not in scope or scope.startswith(("tests/spark/", "tests/examples/", "tests/chaos/"))
 
 
 @pytest.hookimpl(optionalhook=True)

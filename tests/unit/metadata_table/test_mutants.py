@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,10 +44,15 @@ JOINING = {
 Life = Callable[[Storage], None]
 
 
-def table_with_indexes() -> Storage:
+@functools.cache
+def _table_with_indexes() -> Storage:
     storage = copied(TableBuilder(9, "mor", has_delete_flag=True, options=INDEXED).insert(*THREE_ROWS).build())
     opened(storage, **INDEXED).indexes.create("by_note", "secondary", "note")
     return storage
+
+
+def table_with_indexes() -> Storage:
+    return copied(_table_with_indexes())
 
 
 def changes(storage: Storage) -> None:
