@@ -21,6 +21,8 @@ from pyhudi.transaction.locks.filesystem import FileSystemLocks
 from pyhudi.transaction.locks.in_process import InProcessLocks
 
 MINUTE_MS = 60_000
+SECONDS_MS = 5_000
+"""The expiry of locks that tests wait for. A busy machine may be late with a renewal by half of it."""
 
 
 def of_the_jvm(root: Path, *, age_seconds: float = 0) -> Path:
@@ -125,11 +127,11 @@ def test_lock_that_is_about_to_expire_is_lost_before_it_does() -> None:
 
 
 def test_lock_is_renewed_for_as_long_as_its_holder_lives(tmp_path: Path) -> None:
-    locks = FileSystemLocks(expire_ms=1_600)
+    locks = FileSystemLocks(expire_ms=SECONDS_MS)
     lock = locks.acquire(LocalStorage(tmp_path), SYSTEM, wait_ms=0)
 
     with pytest.raises(LockNotAcquiredError):
-        locks.acquire(LocalStorage(tmp_path), SYSTEM, wait_ms=2_500)
+        locks.acquire(LocalStorage(tmp_path), SYSTEM, wait_ms=SECONDS_MS + 1_500)
     lock.check_held()
     lock.release()
 
@@ -152,7 +154,7 @@ def test_two_processes_with_a_lock_file_are_never_in_at_once(tmp_path: Path) -> 
 
 
 def test_holder_that_pauses_past_the_expiry_of_its_file_is_told(tmp_path: Path) -> None:
-    locks = FileSystemLocks(expire_ms=1_000)
+    locks = FileSystemLocks(expire_ms=SECONDS_MS)
 
     assert not taken_over_while_paused(str(tmp_path), {}, locks, act=lambda lock: lock.check_held())
 

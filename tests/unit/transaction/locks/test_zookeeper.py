@@ -27,7 +27,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.transaction.locks.zookeeper import ZooKeeperLocks, check_installed, close, in_order
 
 __all__ = ["zookeeper"]
-SESSION_MS = 1_500
+SESSION_MS = 5_000
 
 
 def locks_of(server: ZooKeeper, *, session_timeout_ms: int = SESSION_MS) -> ZooKeeperLocks:
@@ -84,13 +84,13 @@ def test_node_of_the_jvm_keeps_us_out_until_it_goes(locks, client) -> None:
     assert client.get_children(locks.path) == [theirs.rpartition("/")[2]]
 
     threading.Timer(0.3, client.delete, [theirs]).start()
-    locks.acquire(MemoryStorage(), SYSTEM, wait_ms=10_000).release()
+    locks.acquire(MemoryStorage(), SYSTEM, wait_ms=60_000).release()
 
 
 def test_lock_of_a_killed_process_goes_with_its_session(locks) -> None:
     with holder("memory://t", {}, locks), pytest.raises(LockNotAcquiredError):
         locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
-    locks.acquire(MemoryStorage(), SYSTEM, wait_ms=20_000).release()
+    locks.acquire(MemoryStorage(), SYSTEM, wait_ms=60_000).release()
 
 
 def test_two_processes_in_a_queue_are_never_in_at_once(zookeeper: ZooKeeper, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_connection_that_is_lost_and_made_again_within_the_session_keeps_the_loc
 def test_server_that_dies_loses_the_lock_before_the_commit_and_cannot_be_waited_for(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         locks = ZooKeeperLocks(
-            hosts=server.hosts, path="/hudi/t", session_timeout_ms=2_000, connection_timeout_ms=2_000
+            hosts=server.hosts, path="/hudi/t", session_timeout_ms=5_000, connection_timeout_ms=5_000
         )
         lock = locks.acquire(MemoryStorage(), SYSTEM, wait_ms=10_000)
         server.process.kill()
