@@ -14,7 +14,7 @@ import secrets
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,41 @@ ANSWER_SECONDS = 90
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
+@dataclass
+class _Server:
+    """The process of a broker, which keeps its data and its port when it is started again."""
+
+    command: Sequence[str]
+    port: int
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT)
+        _wait_until_live(self.process, self.port, self.log)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
 @dataclass(frozen=True)
 class Broker:
     """A running broker. `servers`: its address."""
 
     servers: str
+    _server: _Server
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Kill the broker, and start it again at the end of the block, with what it had."""
+        self._server.kill()
+        try:
+            yield
+        finally:
+            self._server.start()
 
     def admin(self) -> Any:
         """A client that makes and changes topics. It must be kept while it works."""
@@ -74,14 +104,28 @@ class Broker:
         (future,) = admin.delete_records([TopicPartition(topic, partition, before)]).values()
         future.result(ANSWER_SECONDS)
 
-    def send(self, topic: str, values: Iterable[Any], *, partition: int = 0) -> None:
-        """Send messages: bytes and None as they are, other values as JSON."""
+    def offsets(self, topic: str) -> list[int]:
+        """The offsets of the messages that the first partition still has."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "offsets", "enable.partition.eof": "true"})
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            found = []
+            while (message := consumer.poll(30)) is not None and message.error() is None:
+                found.append(message.offset())
+            return found
+        finally:
+            consumer.close()
+
+    def send(self, topic: str, values: Iterable[Any], *, partition: int = 0, key: str | None = None) -> None:
+        """Send messages, all with one key: bytes and None as they are, other values as JSON."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 0})
         for value in values:
             data = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-            producer.produce(topic, data, partition=partition)
+            producer.produce(topic, data, partition=partition, key=key)
         producer.flush(ANSWER_SECONDS)
 
     def send_in_transactions(self, topic: str, transactions: Iterable[tuple[Iterable[Any], bool]]) -> None:
@@ -142,14 +186,12 @@ file.delete.delay.ms=100
     java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
     format_storage = [*java, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(properties)]
     subprocess.run(format_storage, check=True, capture_output=True, timeout=START_SECONDS)
-    with (folder / "kafka.log").open("wb") as log:
-        process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=log, stderr=subprocess.STDOUT)
-        try:
-            _wait_until_live(process, port, folder / "kafka.log")
-            yield Broker(f"127.0.0.1:{port}")
-        finally:
-            process.kill()  # its data are thrown away
-            process.wait()
+    server = _Server([*java, "kafka.Kafka", str(properties)], port, folder / "kafka.log")
+    try:
+        server.start()
+        yield Broker(f"127.0.0.1:{port}", server)
+    finally:
+        server.kill()  # its data are thrown away
 
 
 def _wait_until_live(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -7,12 +7,13 @@ def test_something(postgres): url = postgres.url
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import importlib.util
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,19 @@ _INSTALLED = "/usr/lib/postgresql"
 
 @dataclass(frozen=True)
 class Postgres:
-    """A running server. `url`: as JDBC has it."""
+    """A running server. `url`: as JDBC has it. `_control` stops and starts it."""
 
     url: str
+    _control: Callable[[str], None]
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop the server at once, and start it again at the end of the block, with what it had."""
+        self._control("stop")
+        try:
+            yield
+        finally:
+            self._control("start")
 
     def run(self, *statements: str) -> None:
         """Run statements in one transaction."""
@@ -63,11 +74,17 @@ def postgres() -> Iterator[Postgres]:
     run("initdb", "-D", data, "-A", "trust", "-U", _USER, "--no-sync")
     port = free_port()
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -k {folder}"
-    run("pg_ctl", "-D", data, "-o", options, "-l", str(folder / "log"), "-w", "start")
+
+    def control(action: str) -> None:
+        run(
+            "pg_ctl", "-D", data, "-o", options, "-l", str(folder / "log"), "-m", "immediate", "-w", "-t", "300", action
+        )
+
+    control("start")
     try:
-        yield Postgres(f"jdbc:postgresql://127.0.0.1:{port}/postgres")
+        yield Postgres(f"jdbc:postgresql://127.0.0.1:{port}/postgres", control)
     finally:
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        control("stop")
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -42,6 +42,29 @@ class Registry:
             return int(json.loads(answer.read())["id"])
 
 
+@dataclass(frozen=True)
+class SmallRegistry(Registry):
+    """A registry in this process, which keeps its schemas and its port when it is started again."""
+
+    _server: _SmallServer
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop the registry, and start it again at the end of the block."""
+        self._server.stop()
+        try:
+            yield
+        finally:
+            self._server.start()
+
+
+@pytest.fixture
+def small_registry() -> Iterator[SmallRegistry]:
+    """A registry that the test may stop."""
+    with _small() as found:
+        yield found
+
+
 @pytest.fixture(params=["small", "apicurio"], scope="session")
 def registry(request: pytest.FixtureRequest) -> Iterator[Registry]:
     """Each of the registries; Apicurio only where it is there."""
@@ -74,17 +97,31 @@ class _Answers(http.server.BaseHTTPRequestHandler):
         """Quiet."""
 
 
+class _SmallServer:
+    def __init__(self) -> None:
+        self.answers = type("Answers", (_Answers,), {"schemas": []})
+        self.port = 0
+
+    def start(self) -> None:
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), self.answers)
+        self.port = self.server.server_port
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
 @contextlib.contextmanager
-def _small() -> Iterator[Registry]:
-    answers = type("Answers", (_Answers,), {"schemas": []})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), answers) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield Registry(f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
+def _small() -> Iterator[SmallRegistry]:
+    server = _SmallServer()
+    server.start()
+    try:
+        yield SmallRegistry(f"http://127.0.0.1:{server.port}", server)
+    finally:
+        server.stop()
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, WriteConflictError
 from pyhudi.events import ErrorTableWritten, Observe, RoundEnded, TopicAsked
 from pyhudi.storage.protocol import Storage
-from pyhudi.streamer.batch import batch_of
+from pyhudi.streamer.batch import Batch, batch_of
 from pyhudi.streamer.checkpoints import (
     Checkpoint,
     Resumption,
@@ -26,7 +26,7 @@ from pyhudi.streamer.checkpoints import (
 from pyhudi.streamer.error_table import ErrorTable, error_table_of, write_errors
 from pyhudi.streamer.result import IngestedBatch
 from pyhudi.streamer.settings import Settings
-from pyhudi.streamer.sources.protocol import Rows, Source
+from pyhudi.streamer.sources.protocol import Pull, Rows, Source
 from pyhudi.streamer.watermarks import watermark_of_topic
 from pyhudi.table.state import TableState, load_table, table_exists
 from pyhudi.table.watermarks import WATERMARK_KEY
@@ -110,22 +110,11 @@ def _round(ingestion: Ingestion, table: TableState | None, observe: Observe) -> 
     settings, clock = ingestion.settings, ingestion.environment.clock
     last = None if table is None else last_commit(table)
     begin = resumption(last, checkpoint=settings.checkpoint, ignore_checkpoint=settings.ignore_checkpoint)
-    pull = ingestion.source.pull(begin.checkpoint, limit=settings.source_limit)
-    if settings.reads_kafka:
-        items, behind = (0, 0) if pull is None else (pull.items, pull.behind)
-        observe(TopicAsked(messages=items, behind=items if behind is None else behind))
-    if pull is None and not settings.commits_without_change:
-        return None
     config = WriteConfig.from_options(_options(settings, table))
     if settings.changes is not None:
         config = settings.changes.with_event_times(config)
-    batch = batch_of(pull, settings, table, config, ingestion.errors)
+    pull, batch = _next_batch(ingestion, table, config, begin.checkpoint, observe)
     if batch is None:
-        if pull is not None and pull.must_be_kept:
-            raise ConfigError(
-                "the source begins with what comes next, and a commit must keep where that is; but nothing says which"
-                " columns the new table has: give them as schema, or by a schema provider"
-            )
         return None
     reached = begin.checkpoint if pull is None else pull.reached
     if config.input.tracks_event_time and settings.reads_kafka:
@@ -144,6 +133,35 @@ def _round(ingestion: Ingestion, table: TableState | None, observe: Observe) -> 
         pull.committed()
     items = 0 if pull is None else pull.items
     return IngestedBatch(items=items, failed=failed, checkpoint=reached.text, write=write_done)
+
+
+def _next_batch(
+    ingestion: Ingestion, table: TableState | None, config: WriteConfig, after: Checkpoint, observe: Observe
+) -> tuple[Pull | None, Batch | None]:
+    """What the source gives after a checkpoint, and its rows; no batch where nothing is to be written.
+
+    What has neither rows nor columns makes no table, and so no commit that could keep how far the source was read: as a
+    range of a topic from which everything was compacted away. Then what comes after it is read at once.
+    """
+    settings = ingestion.settings
+    while True:
+        pull = ingestion.source.pull(after, limit=settings.source_limit)
+        if settings.reads_kafka:
+            items, behind = (0, 0) if pull is None else (pull.items, pull.behind)
+            observe(TopicAsked(messages=items, behind=items if behind is None else behind))
+        if pull is None and not settings.commits_without_change:
+            return None, None
+        batch = batch_of(pull, settings, table, config, ingestion.errors)
+        if batch is not None or pull is None:
+            return pull, batch
+        if pull.must_be_kept:
+            raise ConfigError(
+                "the source begins with what comes next, and a commit must keep where that is; but nothing says which"
+                " columns the new table has: give them as schema, or by a schema provider"
+            )
+        if pull.reached.text is None or pull.reached.text == after.text or pull.committed is not None:
+            return pull, None
+        after = pull.reached
 
 
 def _options(settings: Settings, table: TableState | None) -> dict[str, str]:

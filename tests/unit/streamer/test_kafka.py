@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -96,6 +97,31 @@ def test_aborted_messages_are_read_where_uncommitted_ones_are_asked_for(broker: 
     broker.send_in_transactions(topic, [(ids(1, 1), True), (ids(10, 1), False)])
     run_until_idle(ingestion(topic_settings(broker, topic, {"isolation.level": "read_uncommitted"}), storage))
     assert ids_in(storage) == [1, 10]
+
+
+def test_gaps_of_a_compacted_topic_are_passed_over_even_before_there_is_a_table(broker: Broker):
+    settings = {"cleanup_policy": "compact", "segment_ms": "1", "min_cleanable_dirty_ratio": "0.001"}
+    topic, storage = broker.new_topic(**settings), MemoryStorage()
+    for number in range(6):
+        broker.send(topic, ids(number, 1), key="k")
+        time.sleep(0.005)
+    streamer = ingestion(topic_settings(broker, topic, source_limit=2), storage)
+    deadline = time.monotonic() + 120
+    while (offsets := broker.offsets(topic))[0] < 4:
+        assert time.monotonic() < deadline, f"the broker has not compacted the topic: it has the offsets {offsets}"
+        broker.send(topic, ids(6, 1), key="another")  # a newer segment, as the newest one is not compacted
+    run_until_idle(streamer)
+    assert set(ids_in(storage)) == {5, 6}
+    assert checkpoint_of(streamer) == f"{topic},0:{offsets[-1] + 1}"
+
+
+def test_first_batches_without_rows_do_not_hold_up_those_behind_them(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    broker.send(topic, [None, None, None, {"id": 1}, {"id": 2}])
+    streamer = ingestion(topic_settings(broker, topic, source_limit=1), storage)
+    assert run_until_idle(streamer) == 2
+    assert ids_in(storage) == [1, 2]
+    assert checkpoint_of(streamer) == f"{topic},0:5"
 
 
 def test_tombstones_are_no_rows(broker: Broker):

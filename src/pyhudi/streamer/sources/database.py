@@ -52,7 +52,7 @@ class Database:
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                     cursor.execute("SET LOCAL TIME ZONE 'UTC'")
                 yield cursor
-        except driver.Error as error:
+        except (driver.Error, pa.ArrowException, OSError) as error:  # while rows come, errors are those of Arrow
             raise SourceError(f"the database does not answer as it should: {error}", database=self.kind) from error
 
 
