@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_streamer import StreamerOptions
@@ -11,7 +12,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
-from pyhudi.errors import ConfigError, WriteConflictError
+from pyhudi.errors import ConfigError, TableNotFoundError, WriteConflictError
 from pyhudi.events import ErrorTableWritten, Observe, RoundEnded, TopicAsked
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.batch import Batch, batch_of
@@ -24,18 +25,32 @@ from pyhudi.streamer.checkpoints import (
     resumption,
 )
 from pyhudi.streamer.error_table import ErrorTable, error_table_of, write_errors
-from pyhudi.streamer.result import IngestedBatch
+from pyhudi.streamer.result import Idle, IngestedBatch
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Pull, Rows, Source
 from pyhudi.streamer.watermarks import watermark_of_topic
-from pyhudi.table.state import TableState, load_table, table_exists
+from pyhudi.table.state import TableState, load_table
 from pyhudi.table.watermarks import WATERMARK_KEY
 from pyhudi.telemetry.metrics import metrics_observer
 from pyhudi.write.create import create_for_rows, removed_on_failure
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import write
 
-_NAME = "hoodie.table.name"
+_NAME: Final = "hoodie.table.name"
+_REMEMBERED_SECONDS: Final = 60.0
+"""After this long without anything new a round looks whether another process has moved the checkpoint."""
+
+
+@dataclass(slots=True)
+class Quiet:
+    """What is remembered of a table whose source had nothing new, so that the next rounds ask the source alone.
+
+    `after`: where the source was, None where it is not known to have had nothing new; `until`: by the monotonic clock.
+    """
+
+    after: Checkpoint | None = None
+    until: float = 0.0
+    table_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +63,7 @@ class Ingestion:
     engine: Engine
     errors: ErrorTable | None = None
     environment: Environment = SYSTEM
+    quiet: Quiet = field(default_factory=Quiet, init=False, repr=False, compare=False)
 
 
 def new_ingestion(settings: Settings, source: Source, storage: Storage, environment: Environment = SYSTEM) -> Ingestion:
@@ -64,58 +80,95 @@ def new_ingestion(settings: Settings, source: Source, storage: Storage, environm
 
 def checkpoint_of(ingestion: Ingestion) -> str | None:
     """The checkpoint that the table keeps. Cost: as `ingest` without anything new, but for the source."""
-    table = load_table(ingestion.storage) if table_exists(ingestion.storage) else None
+    table = _table_of(ingestion.storage)
     last = None if table is None else last_commit(table)
     return None if last is None else last.checkpoint.text
 
 
+def _table_of(storage: Storage) -> TableState | None:
+    try:
+        return load_table(storage)
+    except TableNotFoundError:
+        return None
+
+
 def ingest(ingestion: Ingestion) -> IngestedBatch | None:
-    """Write what is new in the source, in one commit; None where that is nothing.
+    """Write what is new in the source, in one commit; None where that is nothing. See `run_round`."""
+    ended = run_round(ingestion)
+    return ended if isinstance(ended, IngestedBatch) else None
+
+
+def run_round(ingestion: Ingestion, waits: Callable[[TableState], bool] | None = None) -> IngestedBatch | Idle:
+    """Write what is new in the source, in one commit. With `waits`: unless this is true of the table.
 
     The commit has the checkpoint. So what fails or dies before it advances nothing, and is read again. Of two streamers
     that go on from one commit one writes, and the other raises `WriteConflictError`.
 
-    Raises what the source and the write raise. Cost: two requests where nothing is new, besides those of the source.
+    Raises what the source and the write raise. Cost where nothing is new, besides the requests of the source: none
+    within a minute after a round in which nothing was new; otherwise two, or three where there is no table, and those
+    of `last_commit`.
     """
-    clock = ingestion.environment.clock
-    began, observe, batch, has_failed = clock.monotonic(), _observer(ingestion, None), None, True
+    clock, quiet = ingestion.environment.clock, ingestion.quiet
+    began, observe = clock.monotonic(), _observer(ingestion, quiet.table_name)
+    ended: IngestedBatch | Idle | None = None
     try:
-        table = load_table(ingestion.storage) if table_exists(ingestion.storage) else None
-        observe = _observer(ingestion, table)
-        batch = _round(ingestion, table, observe)
-        has_failed = False
-        return batch
+        asked = None
+        if quiet.after is not None and began < quiet.until:
+            asked = _pull(ingestion, quiet.after, observe)
+            if asked is None:
+                ended = Idle.NOTHING_NEW
+                return ended
+        table = _table_of(ingestion.storage)
+        observe = _observer(ingestion, None if table is None else table.config.name)
+        if table is not None and waits is not None and waits(table):
+            quiet.after = None  # the source is asked when the round may begin: a queue counts how often it is
+            ended = Idle.SERVICES_BEHIND
+            return ended
+        ended = _round(ingestion, table, asked, observe)
+        return ended
     finally:
         observe(
             RoundEnded(
                 ended_ms=clock.now_ms(),
                 seconds=clock.monotonic() - began,
-                has_failed=has_failed,
-                has_committed=batch is not None,
+                has_failed=ended is None,
+                has_committed=isinstance(ended, IngestedBatch),
             )
         )
 
 
-def _observer(ingestion: Ingestion, table: TableState | None) -> Observe:
+def _observer(ingestion: Ingestion, table_name: str | None) -> Observe:
     """What records the rounds of a streamer, under the name of its table, where the options ask for metrics."""
     options = ingestion.settings.group(MetricsOptions)
     if not options.enabled:
         return ingestion.environment.observe
-    name = _options(ingestion.settings, None)[_NAME] if table is None else table.config.name
+    name = _options(ingestion.settings, None)[_NAME] if table_name is None else table_name
     return metrics_observer(options, name, ingestion.storage.uri)
 
 
-def _round(ingestion: Ingestion, table: TableState | None, observe: Observe) -> IngestedBatch | None:
-    """The round that `ingest` describes, of a table as it was loaded."""
-    settings, clock = ingestion.settings, ingestion.environment.clock
+def _pull(ingestion: Ingestion, after: Checkpoint, observe: Observe) -> Pull | None:
+    """What the source has after a checkpoint."""
+    pull = ingestion.source.pull(after, limit=ingestion.settings.source_limit)
+    if ingestion.settings.reads_kafka:
+        items, behind = (0, 0) if pull is None else (pull.items, pull.behind)
+        observe(TopicAsked(messages=items, behind=items if behind is None else behind))
+    return pull
+
+
+def _round(
+    ingestion: Ingestion, table: TableState | None, asked: Pull | None, observe: Observe
+) -> IngestedBatch | Idle:
+    """The round that `run_round` describes, of a table as it was loaded. `asked`: what came after the quiet time."""
+    settings, clock, quiet = ingestion.settings, ingestion.environment.clock, ingestion.quiet
     last = None if table is None else last_commit(table)
     begin = resumption(last, checkpoint=settings.checkpoint, ignore_checkpoint=settings.ignore_checkpoint)
-    config = WriteConfig.from_options(_options(settings, table))
-    if settings.changes is not None:
-        config = settings.changes.with_event_times(config)
-    pull, batch = _next_batch(ingestion, table, config, begin.checkpoint, observe)
+    if asked is None or quiet.after != begin.checkpoint:
+        asked = _pull(ingestion, begin.checkpoint, observe)
+    quiet.after = None
+    pull, batch = _next_batch(ingestion, table, begin.checkpoint, asked, observe)
     if batch is None:
-        return None
+        return Idle.NOTHING_NEW
+    config = _write_config(settings, table)
     reached = begin.checkpoint if pull is None else pull.reached
     if config.input.tracks_event_time and settings.reads_kafka:
         kept = watermark_of_topic(batch.rows, reached, table, config, now=clock.now_ms())
@@ -135,23 +188,26 @@ def _round(ingestion: Ingestion, table: TableState | None, observe: Observe) -> 
     return IngestedBatch(items=items, failed=failed, checkpoint=reached.text, write=write_done)
 
 
+def _write_config(settings: Settings, table: TableState | None) -> WriteConfig:
+    config = WriteConfig.from_options(_options(settings, table))
+    return config if settings.changes is None else settings.changes.with_event_times(config)
+
+
 def _next_batch(
-    ingestion: Ingestion, table: TableState | None, config: WriteConfig, after: Checkpoint, observe: Observe
+    ingestion: Ingestion, table: TableState | None, after: Checkpoint, pull: Pull | None, observe: Observe
 ) -> tuple[Pull | None, Batch | None]:
-    """What the source gives after a checkpoint, and its rows; no batch where nothing is to be written.
+    """What the source gave after a checkpoint, and its rows; no batch where nothing is to be written.
 
     What has neither rows nor columns makes no table, and so no commit that could keep how far the source was read: as a
     range of a topic from which everything was compacted away. Then what comes after it is read at once.
     """
-    settings = ingestion.settings
+    settings, quiet = ingestion.settings, ingestion.quiet
     while True:
-        pull = ingestion.source.pull(after, limit=settings.source_limit)
-        if settings.reads_kafka:
-            items, behind = (0, 0) if pull is None else (pull.items, pull.behind)
-            observe(TopicAsked(messages=items, behind=items if behind is None else behind))
         if pull is None and not settings.commits_without_change:
+            quiet.after, quiet.until = after, ingestion.environment.clock.monotonic() + _REMEMBERED_SECONDS
+            quiet.table_name = None if table is None else table.config.name
             return None, None
-        batch = batch_of(pull, settings, table, config, ingestion.errors)
+        batch = batch_of(pull, settings, table, _write_config(settings, table), ingestion.errors)
         if batch is not None or pull is None:
             return pull, batch
         if pull.must_be_kept:
@@ -162,6 +218,7 @@ def _next_batch(
         if pull.reached.text is None or pull.reached.text == after.text or pull.committed is not None:
             return pull, None
         after = pull.reached
+        pull = _pull(ingestion, after, observe)
 
 
 def _options(settings: Settings, table: TableState | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from dataclasses import replace
@@ -10,12 +11,12 @@ from typing import Any, Final
 from pyhudi.errors import HudiError, Retry, SourceError
 from pyhudi.storage.open import open_storage
 from pyhudi.streamer.config import StreamerConfig
-from pyhudi.streamer.ingest import Ingestion, checkpoint_of, ingest, new_ingestion
-from pyhudi.streamer.result import IngestedBatch, StreamerResult
+from pyhudi.streamer.ingest import Ingestion, checkpoint_of, new_ingestion, run_round
+from pyhudi.streamer.result import Idle, IngestedBatch, StreamerResult
 from pyhudi.streamer.settings import settings_of
 from pyhudi.streamer.sources.open import open_source
 from pyhudi.table.pending_clusterings import instants_of_clusterings
-from pyhudi.table.state import load_table, table_exists
+from pyhudi.table.state import TableState
 
 IDLE_SECONDS: Final = 1.0
 _log = logging.getLogger("pyhudi")
@@ -43,18 +44,20 @@ def run(target_base_path: str | os.PathLike[str], **arguments: Any) -> StreamerR
         WriteConflictError: another streamer writes to the table, and was faster.
         HudiError: as a write, see `HudiTable`.
 
-    After an error nothing of the batch is in the table, and the next run reads it again. Cost: that of a listing of the
-    source and two requests where nothing is new; otherwise that of a write, and a read of what is new.
+    After an error nothing of the batch is in the table, and the next run reads it again. Cost: that of a write, and a
+    read of what is new. Where nothing is new, that of asking the source, four requests, and a read for each commit
+    since the last one of a streamer; each further round that finds nothing new asks the source alone, and the table
+    once a minute.
     """
     config = StreamerConfig(target_base_path, **arguments)
     settings = settings_of(config)
     ingestion = new_ingestion(settings, open_source(settings), open_storage(settings.path, settings.options))
     if config.continuous:
         return run_continuously(ingestion, config)
-    batch = with_retries(ingestion, config)
-    if batch is None:
-        return StreamerResult(checkpoint=checkpoint_of(ingestion))
-    return StreamerResult().after(batch)
+    ended = with_retries(ingestion, config)
+    if isinstance(ended, IngestedBatch):
+        return StreamerResult().after(ended)
+    return StreamerResult(checkpoint=checkpoint_of(ingestion))
 
 
 def run_continuously(ingestion: Ingestion, config: StreamerConfig) -> StreamerResult:
@@ -65,9 +68,11 @@ def run_continuously(ingestion: Ingestion, config: StreamerConfig) -> StreamerRe
         began = clock.monotonic()
         batch = None
         try:
-            if not is_behind(ingestion, config):
-                batch = with_retries(ingestion, config)
-                idle = 0 if batch is not None else idle + 1
+            ended = with_retries(ingestion, config)
+            if isinstance(ended, IngestedBatch):
+                batch, idle = ended, 0
+            elif ended is Idle.NOTHING_NEW:
+                idle += 1
             failed = 0
         except HudiError as error:
             failed += 1
@@ -84,11 +89,8 @@ def run_continuously(ingestion: Ingestion, config: StreamerConfig) -> StreamerRe
         clock.sleep(max(0.0, least - (clock.monotonic() - began)))
 
 
-def is_behind(ingestion: Ingestion, config: StreamerConfig) -> bool:
-    """Whether so many plans of table services are not done that no round may begin. Cost: a load of the table."""
-    if not table_exists(ingestion.storage):
-        return False
-    table = load_table(ingestion.storage)
+def is_behind(table: TableState, config: StreamerConfig) -> bool:
+    """Whether so many plans of table services are not done that no round may begin. Cost: a read for each new plan."""
     compactions = len(table.timeline.pending_compactions)
     clusterings = len(instants_of_clusterings(table.storage, table.timeline))
     is_late = compactions >= config.max_pending_compactions or clusterings >= config.max_pending_clustering
@@ -99,15 +101,16 @@ def is_behind(ingestion: Ingestion, config: StreamerConfig) -> bool:
     return is_late
 
 
-def with_retries(ingestion: Ingestion, config: StreamerConfig) -> IngestedBatch | None:
+def with_retries(ingestion: Ingestion, config: StreamerConfig) -> IngestedBatch | Idle:
     """One round, which is repeated after a failure of the source that may pass, as often as the arguments say."""
+    waits = functools.partial(is_behind, config=config) if config.continuous else None
     retries = config.max_retry_count if config.retry_on_source_failures else 0
     for attempt in range(retries):
         try:
-            return ingest(ingestion)
+            return run_round(ingestion, waits)
         except SourceError as error:
             if error.retry is Retry.NEVER:
                 raise
             _log.warning("the source failed, and is asked again (%d of %d): %s", attempt + 1, retries, error)
         ingestion.environment.clock.sleep(config.retry_interval_seconds)
-    return ingest(ingestion)
+    return run_round(ingestion, waits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -13,9 +14,9 @@ from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
 from pyhudi.streamer.config import StreamerConfig
-from pyhudi.streamer.ingest import Ingestion, ingest, new_ingestion
+from pyhudi.streamer.ingest import Ingestion, new_ingestion, run_round
 from pyhudi.streamer.loop import IDLE_SECONDS, is_behind
-from pyhudi.streamer.result import StreamerResult
+from pyhudi.streamer.result import IngestedBatch, StreamerResult
 from pyhudi.streamer.settings import settings_of
 from pyhudi.streamer.sources.open import open_source
 
@@ -136,7 +137,7 @@ def _round(turn: Turn) -> None:
     clock, config = turn.ingestion.environment.clock, turn.config
     began = clock.monotonic()
     try:
-        batch = None if is_behind(turn.ingestion, config) else ingest(turn.ingestion)
+        ended = run_round(turn.ingestion, functools.partial(is_behind, config=config))
     except Exception as error:  # noqa: BLE001 - see the docstring
         turn.error, turn.failures = error, turn.failures + 1
         pause = min(config.retry_interval_seconds * 2.0 ** min(turn.failures - 1, 20), _PAUSE_SECONDS_MAX)
@@ -144,9 +145,9 @@ def _round(turn: Turn) -> None:
         _log.warning("%s is paused for %.0f seconds: %s", turn.ingestion.settings.path, pause, error)
         return
     turn.error, turn.failures = None, 0
-    if batch is not None:
-        turn.result = turn.result.after(batch)
-    least = (
-        config.min_sync_interval_seconds if batch is not None else max(config.min_sync_interval_seconds, IDLE_SECONDS)
-    )
+    least = config.min_sync_interval_seconds
+    if isinstance(ended, IngestedBatch):
+        turn.result = turn.result.after(ended)
+    else:
+        least = max(least, IDLE_SECONDS)
     turn.next_at = began + least

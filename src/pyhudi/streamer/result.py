@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from pyhudi.write.result import WriteResult
 
@@ -20,6 +21,13 @@ class IngestedBatch:
     failed: int = 0
     checkpoint: str | None
     write: WriteResult
+
+
+class Idle(Enum):
+    """Why a round made no commit."""
+
+    NOTHING_NEW = "nothing new in the source"
+    SERVICES_BEHIND = "too many table services are planned and not done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

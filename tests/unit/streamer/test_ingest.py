@@ -23,7 +23,8 @@ from pyhudi.errors import (
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.checkpoints import KEY_V1, KEY_V2, RESET_KEY_V1, Checkpoint, last_commit
-from pyhudi.streamer.ingest import checkpoint_of, ingest
+from pyhudi.streamer.ingest import checkpoint_of, ingest, run_round
+from pyhudi.streamer.result import Idle
 from pyhudi.streamer.sources.protocol import Pull, Source
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
@@ -287,4 +288,66 @@ def test_batch_is_written_once_also_where_another_write_carries_the_checkpoint_a
 
     with suppress(WriteConflictError):  # or the commit of the other is taken for ours, which says the same
         ingest(replace(given, source=Overtaken(given.source, carry_and_ingest)))
+    assert ids_in(storage) == [1, 2]
+
+
+def test_checkpoint_that_another_run_has_set_back_is_noticed_within_a_minute(landing: Landing):
+    landing.put("a", [1])
+    storage, clock = MemoryStorage(), StepClock()
+    streamer = ingestion(settings(landing), storage, environment(clock))
+    assert run_until_idle(streamer) == 1
+    before = FIRST - 1
+    ingest(
+        ingestion(
+            settings(
+                landing,
+                {"hoodie.streamer.source.dfs.root": str(landing.folder / "none")},
+                checkpoint=str(before),
+                allow_commit_on_no_checkpoint_change=True,
+            ),
+            storage,
+        )
+    )
+    assert checkpoint_of(streamer) == str(before)
+    clock.sleep(60)
+    assert run_until_idle(streamer) == 1
+    assert ids_in(storage) == [1, 1]  # the operation is INSERT
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A source that keeps what it was asked."""
+
+    inner: Source
+    asked: list[Checkpoint]
+
+    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
+        self.asked.append(after)
+        return self.inner.pull(after, limit=limit)
+
+
+def test_what_comes_after_a_quiet_time_is_asked_for_once(landing: Landing):
+    landing.put("a", [1])
+    storage, asked = MemoryStorage(), list[Checkpoint]()
+    streamer = ingestion(settings(landing), storage)
+    streamer = replace(streamer, source=Asked(streamer.source, asked))
+    assert run_until_idle(streamer) == 1
+    landing.put("b", [2], ms=FIRST + 1)
+    assert run_until_idle(streamer) == 1
+    assert ids_in(storage) == [1, 2]
+    assert len(asked) == 4
+
+
+def test_source_is_not_asked_while_table_services_are_behind(landing: Landing):
+    landing.put("a", [1])
+    storage, asked = MemoryStorage(), list[Checkpoint]()
+    streamer = ingestion(settings(landing), storage)
+    streamer = replace(streamer, source=Asked(streamer.source, asked))
+    assert run_until_idle(streamer) == 1
+    landing.put("b", [2], ms=FIRST + 1)
+    asked.clear()
+    assert [run_round(streamer, lambda _: True) for _ in range(3)] == [Idle.SERVICES_BEHIND] * 3
+    assert len(asked) == 1  # by the round that found something new after a quiet time
+    assert ids_in(storage) == [1]
+    assert run_until_idle(streamer) == 1
     assert ids_in(storage) == [1, 2]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.ingestions import Landing
+from tests.support.ingestions import FIRST_MS, Landing
 from tests.support.tables import StepClock, environment
 
 import pyhudi
@@ -173,13 +173,29 @@ def test_hundreds_of_idle_tables_cost_no_commit_and_a_busy_one_waits_for_no_seco
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["t7", "t9"]
 
 
-def test_idle_table_costs_six_requests_of_its_store_in_a_round(tmp_path: Path):
-    Landing(tmp_path / "a").put("f", [1])
-    turn = turn_of(table(tmp_path, "a"), environment(StepClock()))
-    take_turns([turn], continuous=False, ends=None)
-    storage = FaultStorage(turn.ingestion.storage)
-    turn.ingestion = replace(turn.ingestion, storage=storage)
-    take_turns([turn], continuous=False, ends=None)
-    warm = len(storage.operations)
-    take_turns([turn], continuous=False, ends=None)
-    assert len(storage.operations) - warm == 6
+def test_idle_tables_cost_no_request_of_their_stores_but_two_in_a_minute(tmp_path: Path):
+    names = [f"t{number}" for number in range(10)]
+    for name in names:
+        Landing(tmp_path / name).put("f", [1])
+    clock = StepClock()
+    turns = [turn_of(table(tmp_path, name), environment(clock)) for name in names]
+    take_turns(turns, continuous=False, ends=None)
+    stores = [FaultStorage(turn.ingestion.storage) for turn in turns]
+    for turn, store in zip(turns, stores, strict=True):
+        turn.ingestion = replace(turn.ingestion, storage=store)
+    take_turns(turns, continuous=False, ends=None)  # reads the newest commit, which is kept
+
+    def requests_of(rounds: int) -> set[int]:
+        before = [len(store.operations) for store in stores]
+        for _ in range(rounds):
+            take_turns(turns, continuous=False, ends=None)
+        return {len(store.operations) - count for store, count in zip(stores, before, strict=True)}
+
+    assert requests_of(rounds=3) == {0}
+    clock.sleep(60)
+    assert requests_of(rounds=1) == {2}
+    assert requests_of(rounds=3) == {0}
+    Landing(tmp_path / "t3").put("g", [2], ms=FIRST_MS + 1)
+    assert 0 in requests_of(rounds=1)
+    assert ids(tmp_path, "t3") == [1, 2]
+    assert ids(tmp_path, "t4") == [1]
