@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions
 from pyhudi.streamer.result import StreamerResult
-from pyhudi.streamer.transformers import Transform
+from pyhudi.streamer.transformers import Transformers
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class StreamerConfig:
         schema: the columns of the rows, in place of a schema provider.
         transformer_class: what becomes of the rows before they are written: `SqlQueryBasedTransformer`,
             `SqlFileBasedTransformer`, `FlatteningTransformer`, a function that takes an Arrow table and gives rows, or
-            several of these.
+            several of these. Names may have ids, as `first:FlatteningTransformer`: options that end in `.first` are
+            then for this one alone.
         source_limit: about how many bytes of files, or how many messages, a batch may have.
         checkpoint: where to begin, whatever the table says. It counts once: a run with the same value goes on.
         ignore_checkpoint: a word, for which the source is read from its begin. It counts once, too.
@@ -65,7 +66,7 @@ class StreamerConfig:
     hoodie_conf: HudiOptions | None = field(default=None, repr=False)
     schemaprovider_class: str | None = None
     schema: pa.Schema | None = None
-    transformer_class: str | Transform | Sequence[str | Transform] | None = None
+    transformer_class: Transformers = None
     source_limit: int | None = None
     checkpoint: str | None = None
     ignore_checkpoint: str | None = None

@@ -22,7 +22,7 @@ from pyhudi.storage.options import select_storage_options
 from pyhudi.streamer.change_data import ChangeData, change_data_of
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.schemas import group_of, provided_schema
-from pyhudi.streamer.transformers import Transform, transforms_of
+from pyhudi.streamer.transformers import Transform, options_by_id, transforms_of
 
 OPERATION: Final = "hoodie.datasource.write.operation"
 _OPERATIONS: Final = (
@@ -81,6 +81,7 @@ def settings_of(config: StreamerConfig) -> Settings:
     given: dict[str, Any] = {**_properties(config.props, config.hoodie_conf), **(config.hoodie_conf or {})}
     named = {name: value for name, value in given.items() if _is_ours(name) and not name.endswith(_NOT_NEEDED)}
     client = {name: text_of(value) for name, value in given.items() if not _is_ours(name) and value is not None}
+    by_id = {name: text_of(named.pop(name)) for name in options_by_id(config.transformer_class, list(named))}
     options = known_options(named, call="streamer.run")
     _check(config, options)
     operation = _operation(config.op, options)
@@ -103,7 +104,7 @@ def settings_of(config: StreamerConfig) -> Settings:
         ignore_checkpoint=config.ignore_checkpoint,
         commits_without_change=config.allow_commit_on_no_checkpoint_change,
         schema=provided_schema(config.schemaprovider_class, config.schema, options),
-        transforms=transforms_of(config.transformer_class, options),
+        transforms=transforms_of(config.transformer_class, {**options, **by_id}),
         changes=change_data_of(config.source_class, operation, options),
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from pyhudi.config.option import options_of
 from pyhudi.config.options_streamer import TransformerOptions
 from pyhudi.engine.inputs import opened
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
@@ -16,31 +17,62 @@ from pyhudi.streamer.schemas import group_of
 
 Transform: TypeAlias = Callable[[pa.Table], Any]
 """A function of rows that gives rows: Arrow of any library."""
+Transformers: TypeAlias = str | Transform | Sequence[str | Transform] | None
 _SOURCE: Final = "<SRC>"
 _VIEW: Final = "source_rows"
 _SQL, _FILE, _FLAT = "SqlQueryBasedTransformer", "SqlFileBasedTransformer", "FlatteningTransformer"
 
 
-def transforms_of(
-    given: str | Transform | Sequence[str | Transform] | None, options: Mapping[str, str]
-) -> tuple[Transform, ...]:
+def transforms_of(given: Transformers, options: Mapping[str, str]) -> tuple[Transform, ...]:
     """The transformers with these names, in their order; functions stand for themselves.
 
-    Raises `ConfigError` where their options are missing, and `UnsupportedFeatureError` for others, and for SQL without
-    DuckDB. Cost: a read of the file with the SQL.
+    A name may be `id:name`: then an option that ends in `.id` is for this transformer alone, and counts over the one
+    without it. Raises `ConfigError` where their options are missing, or ids are not those of a chain, and
+    `UnsupportedFeatureError` for others, and for SQL without DuckDB. Cost: a read of each file with SQL.
     """
-    if given is None:
-        return ()
-    listed = [given] if callable(given) else given.split(",") if isinstance(given, str) else list(given)
     return tuple(
-        transformer
-        if callable(transformer)
-        else _named(transformer.strip(), group_of(TransformerOptions, options), options)
-        for transformer in listed
+        transformer if callable(transformer) else _named(*_id_and_name(transformer), options)
+        for transformer in _chain(given)
     )
 
 
-def _named(name: str, given: TransformerOptions, options: Mapping[str, str]) -> Transform:
+def options_by_id(given: Transformers, names: Iterable[str]) -> frozenset[str]:
+    """Which of these options are for single transformers of a chain, by their ids. Raises as `transforms_of`."""
+    ends = tuple(f".{_id_and_name(name)[0]}" for name in _chain(given) if isinstance(name, str) and ":" in name)
+    own = {spelling for _, option in options_of(TransformerOptions) for spelling in option.spellings}
+    return frozenset(name for name in names for end in ends if name.endswith(end) and name.removesuffix(end) in own)
+
+
+def _chain(given: Transformers) -> Sequence[str | Transform]:
+    """Transformers one by one. Raises `ConfigError` unless all names have ids, each another one, or none has."""
+    if given is None:
+        return ()
+    listed = [given] if callable(given) else given.split(",") if isinstance(given, str) else list(given)
+    names = [name for name in listed if isinstance(name, str)]
+    ids = [_id_and_name(name)[0] for name in names if ":" in name]
+    is_chain = len(ids) == len(names) == len(set(ids)) and all(number and ":" not in number for number in ids)
+    if ids and not is_chain:
+        raise ConfigError(
+            "of several transformers either all names have an id before a colon, each another one, or none has",
+            transformer_class=names,
+        )
+    return listed
+
+
+def _id_and_name(given: str) -> tuple[str, str]:
+    """The id of a transformer, empty where it has none, and its name."""
+    before, _, name = given.strip().rpartition(":")
+    return before.strip(), name.strip()
+
+
+def _with_id(number: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options of the transformer with an id: those that end in it count over the others."""
+    end = f".{number}"
+    return {**options, **{name.removesuffix(end): text for name, text in options.items() if name.endswith(end)}}
+
+
+def _named(number: str, name: str, options: Mapping[str, str]) -> Transform:
+    given = group_of(TransformerOptions, _with_id(number, options) if number else options)
     kind = name.rpartition(".")[2]
     if kind == _FLAT:
         return flattened

@@ -59,6 +59,47 @@ def test_transformer_that_is_not_built_is_refused_by_name(name: str):
         transforms_of(name, {})
 
 
+CHAIN = "first:SqlQueryBasedTransformer, second:org.x.SqlQueryBasedTransformer"
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["name", "older name"])
+def test_transformers_of_a_chain_have_their_own_options_by_their_ids(older: bool):
+    of_first = "hoodie.deltastreamer.transformer.sql.first" if older else f"{SQL}.first"
+    options = {of_first: "select id * 10 as id from <SRC>", SQL: "select id + 1 as id from <SRC>"}
+    assert transformed(ROWS, transforms_of(CHAIN, options))["id"].to_pylist() == [11, 21]
+
+
+def test_function_stands_among_transformers_with_ids(tmp_path: Path):
+    landing, storage = Landing(tmp_path / "landing"), MemoryStorage()
+    landing.put("a", [1, 2])
+    options = {
+        f"{SQL}.first": "select id * 10 as id, note from <SRC>",
+        f"{SQL}.second": "select id + 1 as id, note from <SRC>",
+    }
+    chain = ["first:SqlQueryBasedTransformer", lambda rows: rows.slice(1), "second:SqlQueryBasedTransformer"]
+    run_until_idle(ingestion(settings(landing, options, transformer_class=chain), storage))
+    assert ids_in(storage) == [21]
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "a:FlatteningTransformer,FlatteningTransformer",
+        "a:FlatteningTransformer,a:FlatteningTransformer",
+        ":FlatteningTransformer",
+        "a:b:FlatteningTransformer",
+    ],
+)
+def test_ids_that_are_those_of_no_chain_are_refused(chain: str):
+    with pytest.raises(ConfigError, match="id before a colon"):
+        transforms_of(chain, {})
+
+
+def test_option_of_an_id_that_no_transformer_has_is_refused(tmp_path: Path):
+    with pytest.raises(UnsupportedFeatureError, match=r"sql\.third is not built"):
+        settings(Landing(tmp_path), {f"{SQL}.third": "select 1"}, transformer_class="a:FlatteningTransformer")
+
+
 def test_structs_become_columns_with_their_nulls():
     rows = pa.table({"id": [1, 2], "a": [{"b": {"c": 1}, "d": [1]}, None]})
     assert flattened(rows).to_pylist() == [{"id": 1, "a_b_c": 1, "a_d": [1]}, {"id": 2, "a_b_c": None, "a_d": None}]
