@@ -25,6 +25,7 @@ from tests.support.server_jars import server_jars
 
 START_SECONDS = 120
 ANSWER_SECONDS = 90
+START_ATTEMPTS = 3
 _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
@@ -38,9 +39,17 @@ class _Server:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT)
-        _wait_until_live(self.process, self.port, self.log)
+        for attempt in range(START_ATTEMPTS):
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(self.command, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                _wait_until_live(self.process, self.port, self.log)
+            except RuntimeError:
+                self.kill()
+                if attempt == START_ATTEMPTS - 1:
+                    raise
+            else:
+                break
 
     def kill(self) -> None:
         if self.process is not None:
@@ -53,11 +62,12 @@ class Broker:
     """A running broker. `servers`: its address."""
 
     servers: str
-    _server: _Server
+    _server: _Server | None = None
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Kill the broker, and start it again at the end of the block, with what it had."""
+        assert self._server is not None, "there is no process to stop"
         self._server.kill()
         try:
             yield
@@ -112,7 +122,7 @@ class Broker:
         try:
             consumer.assign([TopicPartition(topic, 0, 0)])
             found = []
-            while (message := consumer.poll(30)) is not None and message.error() is None:
+            while (message := consumer.poll(ANSWER_SECONDS)) is not None and message.error() is None:
                 found.append(message.offset())
             return found
         finally:

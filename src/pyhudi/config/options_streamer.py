@@ -212,6 +212,21 @@ class KafkaOptions:
         doc="The streamer: whether rows get the columns `_hoodie_kafka_source_offset`, `_hoodie_kafka_source_partition`"
         " and `_hoodie_kafka_source_timestamp`.",
     )
+    route_values: str | None = option(
+        "hoodie.streamer.source.kafka.route.values",
+        parse=text("values with commas between them, or *"),
+        default=None,
+        doc="The streamer: of a topic with messages for many tables, the values of those for this one; `*` for those"
+        " that no other table of the run takes. All messages, if it is not given. JVM Hudi does not know this option.",
+    )
+    route_field: str | None = option(
+        "hoodie.streamer.source.kafka.route.field",
+        parse=text("the name of a field"),
+        default=None,
+        doc="The streamer, with hoodie.streamer.source.kafka.route.values: the field of JSON that has the value, with"
+        " points between the names of nested fields. The message key, if it is not given. JVM Hudi does not know this"
+        " option.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

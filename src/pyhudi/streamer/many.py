@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from pyhudi.engine.local import LocalEngine
@@ -19,6 +19,7 @@ from pyhudi.streamer.loop import IDLE_SECONDS, is_behind
 from pyhudi.streamer.result import IngestedBatch, StreamerResult
 from pyhudi.streamer.settings import settings_of
 from pyhudi.streamer.sources.open import open_source
+from pyhudi.streamer.sources.routed import in_one_run
 
 _PAUSE_SECONDS_MAX: Final = 600.0
 _log = logging.getLogger("pyhudi")
@@ -97,6 +98,9 @@ def run_many(
         )
     if post_write_termination is not None and not continuous:
         raise ConfigError("post_write_termination is for continuous=True: otherwise each table has one round")
+    sources = in_one_run([turn.ingestion.source for turn in turns])
+    for turn, source in zip(turns, sources, strict=True):
+        turn.ingestion = replace(turn.ingestion, source=source)
     return take_turns(turns, continuous=continuous, ends=post_write_termination, threads=LocalEngine().parallelism)
 
 

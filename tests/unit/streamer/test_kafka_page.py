@@ -30,6 +30,14 @@ def test_block_of_the_page_ingests_a_topic(broker: Broker, tmp_path: Path):
     assert rows.to_pylist() == [{"updated_at": 2}]
 
 
+def test_block_of_the_page_ingests_a_topic_into_many_tables(broker: Broker, tmp_path: Path):
+    kinds = ["sale", "visit", "return", "fire"]
+    run_page_block("shop", broker, [{"id": number, "kind": kind} for number, kind in enumerate(kinds)], tmp_path)
+    tables = {name: pyhudi.HudiTable.for_path(tmp_path / name) for name in ("sales", "visits", "other_events")}
+    found = {name: sorted(table.scan(["kind"]).to_arrow()["kind"].to_pylist()) for name, table in tables.items()}
+    assert found == {"sales": ["return", "sale"], "visits": ["visit"], "other_events": ["fire"]}
+
+
 def test_block_of_the_page_ingests_changes_of_a_database(broker: Broker, tmp_path: Path):
     source = {"connector": "postgresql", "name": "shop", "db": "shop", "schema": "public", "table": "orders"}
     changes = [

@@ -19,6 +19,7 @@ from pyhudi.streamer.sources.avro_rows import joined_rows, rows_of_avro
 from pyhudi.streamer.sources.json_rows import joined, rows_of_json
 from pyhudi.streamer.sources.kafka_client import client_options, read_messages, topic_of
 from pyhudi.streamer.sources.kafka_offsets import (
+    Bounds,
     Offsets,
     StartAt,
     checkpoint_text,
@@ -29,12 +30,14 @@ from pyhudi.streamer.sources.kafka_offsets import (
 )
 from pyhudi.streamer.sources.moved_keys import deletes_again, of_silent_partitions, put_off_deletes, with_deletes
 from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull
+from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
 JSON: Final = "JsonKafkaSource"
 AVRO: Final = "AvroKafkaSource"
 _FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
 _START: Final = "auto.offset.reset"
+_ROUTE: Final = "hoodie.streamer.source.kafka.route.values"
 
 
 class Decode(Protocol):
@@ -65,17 +68,7 @@ class KafkaSource:
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
         """See `Source.pull`. Cost: three requests to the broker."""
-        topic_id, bounds = topic_of(self.client, self.topic)
-        if after.text is None:
-            begin = first_offsets(bounds, self.start)
-        else:
-            begin = next_offsets(
-                bounds,
-                parse_checkpoint(after.text, self.topic),
-                is_made_anew=_is_another(topic_id, after),
-                accepts_loss=not self.options.fails_on_loss,
-            )
-        end = end_offsets(begin, bounds, self.options.max_events if limit is None else limit)
+        topic_id, bounds, begin, end = self._range(after, limit)
         fetch: Callable[[], pa.Table] = functools.partial(self._messages, begin, end)
         again: Offsets = {}
         if self.has_moved_keys:
@@ -95,6 +88,44 @@ class KafkaSource:
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
             behind=sum(bounds.latest[partition] - offset for partition, offset in begin.items()),
         )
+
+    def read_range(self, after: Checkpoint, *, limit: int | None) -> Range | None:
+        """See `Topic.read_range`. Cost: three requests to the broker, and a read of the messages."""
+        topic_id, bounds, begin, end = self._range(after, limit)
+        if begin == end:
+            return None
+        text = checkpoint_text(self.topic, end)
+        return Range(
+            topic=self.topic,
+            topic_id=topic_id,
+            messages=self._messages(begin, end),
+            reached=Checkpoint(text=text, state=_state(topic_id, text, {})),
+            behind=sum(bounds.latest[partition] - offset for partition, offset in begin.items()),
+        )
+
+    def pull_of(self, some: Range, messages: pa.Table) -> Pull:
+        """See `Topic.pull_of`. Cost: none."""
+        return Pull(
+            reached=some.reached,
+            read=functools.partial(self._rows, lambda: messages),
+            read_apart=functools.partial(self._rows_apart, some.topic_id, lambda: messages),
+            items=messages.num_rows,
+            behind=some.behind,
+        )
+
+    def _range(self, after: Checkpoint, limit: int | None) -> tuple[str | None, Bounds, Offsets, Offsets]:
+        """The id of the topic, what it has, and where a batch after a checkpoint begins and ends."""
+        topic_id, bounds = topic_of(self.client, self.topic)
+        if after.text is None:
+            begin = first_offsets(bounds, self.start)
+        else:
+            begin = next_offsets(
+                bounds,
+                parse_checkpoint(after.text, self.topic),
+                is_made_anew=_is_another(topic_id, after),
+                accepts_loss=not self.options.fails_on_loss,
+            )
+        return topic_id, bounds, begin, end_offsets(begin, bounds, self.options.max_events if limit is None else limit)
 
     def _rows(self, fetch: Callable[[], pa.Table], wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
         messages = fetch()
@@ -138,9 +169,13 @@ class KafkaSource:
         rows = joined(parts, None) if self.kind == JSON else joined_rows(parts, known)
         return Apart(rows=rows, failed=failed, origins=functools.partial(self._origins, topic_id, messages))
 
+    @property
+    def _is_routed_by_key(self) -> bool:
+        return self.options.route_values is not None and self.options.route_field is None
+
     def _messages(self, begin: Offsets, end: Offsets) -> pa.Table:
         """The messages with a value: a null value is the tombstone of a compacted topic, and no row."""
-        messages = read_messages(self.client, self.topic, begin, end)
+        messages = read_messages(self.client, self.topic, begin, end, with_keys=self._is_routed_by_key)
         return messages.filter(pc.is_valid(messages["value"]))
 
     def _with_former(self, messages: pa.Table, former: Offsets) -> pa.Table:
@@ -206,6 +241,28 @@ def _rows_of_avro(
 ) -> pa.Table:
     del fits  # Avro says its types, which the columns of the table grow to or not
     return rows_of_avro(values, registry.schema, wanted, stored)
+
+
+def routed_source(source: KafkaSource) -> RoutedSource:
+    """The source of the messages of a topic that are for one table, as its options say.
+
+    Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none.
+    """
+    options = source.options
+    values = frozenset(value.strip() for value in (options.route_values or "").split(","))
+    if "" in values or (REST in values and len(values) > 1):
+        raise ConfigError(
+            f"{_ROUTE} must be values with commas between them, or {REST} alone", given=options.route_values
+        )
+    if options.route_field is not None and source.kind != JSON:
+        raise UnsupportedFeatureError(
+            f"messages of {source.kind} are told apart by their keys only: leave the field out",
+            field=options.route_field,
+        )
+    if source.start is not StartAt.EARLIEST:
+        raise UnsupportedFeatureError(f"a topic for many tables is read from its begin: leave {_START} out")
+    place = (tuple(sorted(source.client.items())), source.topic, options.route_field, options.fails_on_loss)
+    return RoutedSource(source, Route(values=values, field=options.route_field), place)
 
 
 def kafka_source(

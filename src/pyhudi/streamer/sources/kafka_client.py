@@ -24,8 +24,9 @@ MESSAGES: Final = pa.schema(
     ]
 )
 """The columns of messages. `timestamp` is in milliseconds since the epoch."""
-_ANSWER_SECONDS: Final = 30
-_SILENCE_SECONDS: Final = 60
+_KEY: Final = pa.field("key", pa.binary())
+ANSWER_SECONDS: Final = 30
+SILENCE_SECONDS: Final = 60
 _ASKED_AGAIN: Final = 20
 _PAUSE_SECONDS: Final = 0.5
 _PASSING: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
@@ -75,12 +76,12 @@ def _asked(admin: Any, options: Mapping[str, str], topic: str) -> tuple[str | No
 
     commits_only = options.get("isolation.level", "read_committed") == "read_committed"
     level = IsolationLevel.READ_COMMITTED if commits_only else IsolationLevel.READ_UNCOMMITTED
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)[topic].result()
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic].result()
     partitions = sorted(partition.id for partition in described.partitions)
 
     def offsets(spec: Any) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
-        found = admin.list_offsets(wanted, isolation_level=level, request_timeout=_ANSWER_SECONDS)
+        found = admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_SECONDS)
         return {place.partition: future.result().offset for place, future in found.items()}
 
     # In this order: the first offset grows, too, and is never above the last one of a later moment.
@@ -94,16 +95,19 @@ def _id_of(described: Any) -> str | None:
     return None if found is None else str(found)
 
 
-def read_messages(options: Mapping[str, str], topic: str, begin: Offsets, end: Offsets) -> pa.Table:
-    """The messages from `begin` to before `end`, those of a partition in their order.
+def read_messages(
+    options: Mapping[str, str], topic: str, begin: Offsets, end: Offsets, *, with_keys: bool = False
+) -> pa.Table:
+    """The messages from `begin` to before `end`, those of a partition in their order; `with_keys` a column `key`, too.
 
     There may be fewer than the offsets between: markers of transactions, aborted messages, and what a compaction of the
     topic removed have offsets, too. Raises `SourceError` where the broker does not answer for a minute.
     """
     wanted = {partition: stop for partition, stop in end.items() if begin[partition] < stop}
     batches: list[pa.RecordBatch] = []
+    schema = MESSAGES.append(_KEY) if with_keys else MESSAGES
     if not wanted:
-        return MESSAGES.empty_table()
+        return schema.empty_table()
     settings = {
         "isolation.level": "read_committed",
         "group.id": "pyhudi",
@@ -116,10 +120,10 @@ def read_messages(options: Mapping[str, str], topic: str, begin: Offsets, end: O
         consumer = Consumer(settings)
         try:
             consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in wanted])
-            batches.extend(_arrow(messages, end) for messages in _until(consumer, topic, wanted))
+            batches.extend(_arrow(messages, end, schema) for messages in _until(consumer, topic, wanted))
         finally:
             consumer.close()
-    return pa.Table.from_batches(batches, MESSAGES)
+    return pa.Table.from_batches(batches, schema)
 
 
 def _until(consumer: Any, topic: str, wanted: Mapping[int, int]) -> Iterator[Sequence[Any]]:
@@ -129,9 +133,9 @@ def _until(consumer: Any, topic: str, wanted: Mapping[int, int]) -> Iterator[Seq
     while left:
         found = consumer.consume(_AT_ONCE, timeout=_WAIT_SECONDS)
         silent = 0.0 if found else silent + _WAIT_SECONDS
-        if silent >= _SILENCE_SECONDS:
+        if silent >= SILENCE_SECONDS:
             raise SourceError(
-                f"the broker sent nothing for {_SILENCE_SECONDS} seconds, with messages left to read",
+                f"the broker sent nothing for {SILENCE_SECONDS} seconds, with messages left to read",
                 topic=topic,
                 partitions=sorted(left),
             )
@@ -156,19 +160,19 @@ def _last_of_each(messages: Sequence[Any]) -> Sequence[Any]:
     return list({message.partition(): message for message in messages}.values())
 
 
-def _arrow(messages: Sequence[Any], end: Offsets) -> pa.RecordBatch:
+def _arrow(messages: Sequence[Any], end: Offsets, schema: pa.Schema) -> pa.RecordBatch:
     """Messages as Arrow, without those from the end on."""
     partitions = np.array([message.partition() for message in messages], np.int32)
     offsets = np.array([message.offset() for message in messages], np.int64)
-    batch = pa.RecordBatch.from_arrays(
-        [
-            pa.array(partitions),
-            pa.array(offsets),
-            pa.array([message.timestamp()[1] for message in messages], pa.int64()),
-            pa.array([message.value() for message in messages], pa.binary()),
-        ],
-        schema=MESSAGES,
-    )
+    columns = [
+        pa.array(partitions),
+        pa.array(offsets),
+        pa.array([message.timestamp()[1] for message in messages], pa.int64()),
+        pa.array([message.value() for message in messages], pa.binary()),
+    ]
+    if _KEY.name in schema.names:
+        columns.append(pa.array([message.key() for message in messages], pa.binary()))
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     ends = np.zeros(max(end) + 1, np.int64)
     ends[list(end)] = list(end.values())
     return batch.filter(pa.array(offsets < ends[partitions], pa.bool_()))

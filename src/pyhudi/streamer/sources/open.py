@@ -114,7 +114,11 @@ def _query_source(name: str, settings: Settings) -> Source:
 
 def _kafka_source(name: str, settings: Settings) -> Source:
     try:
-        from pyhudi.streamer.sources.kafka import AVRO, kafka_source  # noqa: PLC0415 - its client is an extra
+        from pyhudi.streamer.sources.kafka import (  # noqa: PLC0415 - its client is an extra
+            AVRO,
+            kafka_source,
+            routed_source,
+        )
     except ImportError as error:
         raise UnsupportedFeatureError(
             "this source needs Kafka's client: pip install 'pyhudi[kafka]'", source_class=settings.source_class
@@ -124,4 +128,17 @@ def _kafka_source(name: str, settings: Settings) -> Source:
     if name in CHANGES:
         is_text = (settings.group(ChangeDataOptions).deserializer or "").endswith("StringDeserializer")
         name = "JsonKafkaSource" if is_text or registry is None else AVRO
-    return kafka_source(name, settings.group(KafkaOptions), registry, settings.client, has_moved_keys=has_moved_keys)
+    options = settings.group(KafkaOptions)
+    source = kafka_source(name, options, registry, settings.client, has_moved_keys=has_moved_keys)
+    if options.route_values is None:
+        if options.route_field is not None:
+            raise ConfigError(
+                "hoodie.streamer.source.kafka.route.field needs hoodie.streamer.source.kafka.route.values"
+            )
+        return source
+    if settings.changes is not None:
+        raise UnsupportedFeatureError(
+            "one topic with the changes of many tables is not built: let each table of the database have its topic",
+            source_class=settings.source_class,
+        )
+    return routed_source(source)

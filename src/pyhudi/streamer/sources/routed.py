@@ -1,0 +1,229 @@
+"""One topic for many tables: each takes the messages with its values of a field, or of the message key.
+
+Each table has its own checkpoint in its own commits, as if it read the topic alone. The tables of one run read the same
+ranges of the topic, so that the broker sends each message once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.environment import SYSTEM
+from pyhudi.errors import SchemaMismatchError, SourceError
+from pyhudi.streamer.checkpoints import Checkpoint
+from pyhudi.streamer.sources.apart import UnreadableError
+from pyhudi.streamer.sources.json_rows import rows_of_json
+from pyhudi.streamer.sources.protocol import Pull, Source
+
+REST: Final = "*"
+"""In place of values: the messages that no other table of the run takes."""
+_VALUE: Final = "value of the route"
+_RANGES_KEPT: Final = 2
+_QUIET_SECONDS: Final = 1.0
+COMMIT_SECONDS: Final = 3600.0
+"""After this long a commit without rows keeps how far the topic was read without a message for the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Messages of a topic with their places, and where the topic was after them."""
+
+    topic: str
+    topic_id: str | None
+    messages: pa.Table
+    reached: Checkpoint
+    behind: int
+
+
+class Topic(Protocol):
+    """What reads a topic in ranges."""
+
+    def read_range(self, after: Checkpoint, *, limit: int | None) -> Range | None:
+        """The messages after a checkpoint; None if there are none. Raises as `Source.pull`."""
+        ...
+
+    def pull_of(self, some: Range, messages: pa.Table) -> Pull:
+        """The batch that has these messages of a range, and ends where the range does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Which messages are for a table: those whose value is one of `values`, or with `REST` none of `others`.
+
+    The value is that of the field of JSON with the name `field`, with points between the names of nested ones, or the
+    message key. `others`: the values of the other tables of the run.
+    """
+
+    values: frozenset[str]
+    field: str | None = None
+    others: frozenset[str] = frozenset()
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether the table takes what no other one takes."""
+        return REST in self.values
+
+    def chosen(self, some: Range) -> pa.Table:
+        """The messages of a range with values that are for the table.
+
+        Raises `SourceError` for a message without a value that no table of the run takes.
+        """
+        values = some.messages[_VALUE]
+        if self.is_rest:
+            is_ours = pc.invert(pc.is_in(values, pa.array(sorted(self.others), pa.string())))
+            return some.messages.filter(pc.or_kleene(values.is_null(), is_ours))
+        if REST not in self.others and values.null_count:
+            row = values.is_null().index(True).as_py()
+            raise SourceError(
+                f"a message does not say which table it is for: give a table the values {REST}, which takes what no"
+                " other one does",
+                topic=some.topic,
+                partition=some.messages["partition"][row].as_py(),
+                offset=some.messages["offset"][row].as_py(),
+                field=self.field or "the message key",
+            )
+        return some.messages.filter(pc.is_in(values, pa.array(sorted(self.values), pa.string())))
+
+    def with_values(self, some: Range) -> Range:
+        """A range whose messages have the values by which they are told apart."""
+        messages = some.messages
+        values = _keys(messages) if self.field is None else _values_of_field(messages["value"], self.field.split("."))
+        return replace(some, messages=messages.append_column(_VALUE, values))
+
+
+def _keys(messages: pa.Table) -> pa.Array:
+    """The message keys as texts; null where there is none, or it is no text."""
+    keys = messages["key"].combine_chunks()
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_text_of_bytes(key) for key in keys.to_pylist()], pa.string())
+
+
+def _text_of_bytes(key: bytes | None) -> str | None:
+    try:
+        return None if key is None else key.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _values_of_field(messages: pa.ChunkedArray, path: Sequence[str]) -> pa.Array:
+    """The values of a field of JSON objects as texts; null where it has no text and no whole number."""
+    texts = messages.combine_chunks()
+    for kind in (pa.string(), pa.int64()):
+        wanted = functools.reduce(lambda inner, name: pa.struct([(name, inner)]), reversed(path), kind)
+        try:
+            column = rows_of_json(texts, pa.schema(list(wanted)), None)[path[0]].combine_chunks()
+        except (UnreadableError, SchemaMismatchError):
+            continue
+        for name in path[1:]:
+            column = pc.struct_field(column, name)
+        return column.cast(pa.string())
+    return pa.array([_value_in(text, path) for text in texts.to_pylist()], pa.string())
+
+
+def _value_in(text: bytes, path: Sequence[str]) -> str | None:
+    """As `_values_of_field`, of one message; slow, for ranges in which not all are alike."""
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return None
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return str(found) if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+@dataclass(slots=True)
+class Ranges:
+    """The newest ranges of a topic that were read, for all tables that come to where one begins."""
+
+    _kept: dict[tuple[Checkpoint, int | None], tuple[Range | None, float]] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def after(self, after: Checkpoint, limit: int | None, read: Callable[[], Range | None]) -> Range | None:
+        """The range that begins at a checkpoint, which is read if none is kept; that nothing is there for a second."""
+        place, clock = (after, limit), SYSTEM.clock  # by the topic's id, too, which another topic of its name has not
+        with self._guard:
+            some, until = self._kept.pop(place, (None, 0.0))
+            if some is None and clock.monotonic() >= until:
+                some, until = read(), clock.monotonic() + _QUIET_SECONDS
+            self._kept[place] = (some, until)
+            while len(self._kept) > _RANGES_KEPT:
+                del self._kept[next(iter(self._kept))]
+            return some
+
+
+@dataclass(slots=True)
+class _Passed:
+    """Up to where the topic has nothing for the table, after a checkpoint, and since when that is in no commit."""
+
+    after: Checkpoint
+    reached: Checkpoint
+    since: float
+
+
+@dataclass(slots=True)
+class RoutedSource:
+    """The messages of a topic that are for one table. `place`: of which topic, and how it is read.
+
+    Where the topic has nothing for the table, that is remembered for this run, and in a commit after an hour.
+    """
+
+    topic: Topic
+    route: Route
+    place: tuple[Any, ...] = field(repr=False)
+    ranges: Ranges = field(default_factory=Ranges, repr=False)
+    _passed: _Passed | None = None
+
+    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
+        """See `Source.pull`. Cost: three requests to the broker in a second, and one read, for all tables of a run."""
+        passed, now = self._passed, SYSTEM.clock.monotonic()
+        if passed is None or passed.after != after:
+            passed = _Passed(after, after, now)
+        while True:
+            some = self.ranges.after(passed.reached, limit, functools.partial(self._read, passed.reached, limit))
+            if some is None:
+                break
+            messages = self.route.chosen(some)
+            if messages.num_rows:
+                return self.topic.pull_of(some, messages)
+            passed.reached, self._passed = some.reached, passed
+        if passed.reached == after or now - passed.since < COMMIT_SECONDS:
+            return None
+        return Pull(reached=passed.reached, read=_nothing, items=0)
+
+    def _read(self, after: Checkpoint, limit: int | None) -> Range | None:
+        some = self.topic.read_range(after, limit=limit)
+        return None if some is None else self.route.with_values(some)
+
+
+def _nothing(wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
+    return (wanted or stored or pa.schema([])).empty_table()
+
+
+def in_one_run(sources: Sequence[Source]) -> list[Source]:
+    """Sources that read a topic together, where they read the same, and know which values the others take."""
+    groups: dict[tuple[Any, ...], list[RoutedSource]] = defaultdict(list)
+    for source in sources:
+        if isinstance(source, RoutedSource):
+            groups[source.place].append(source)
+    ranges = {place: Ranges() for place in groups}
+
+    def joined(source: Source) -> Source:
+        if not isinstance(source, RoutedSource):
+            return source
+        others = (other.route.values for other in groups[source.place] if other is not source)
+        route = replace(source.route, others=frozenset().union(*others))
+        return replace(source, route=route, ranges=ranges[source.place])
+
+    return [joined(source) for source in sources]
