@@ -68,6 +68,41 @@ class JdbcOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JdbcSchemaOptions:
+    """The table of a database that says the columns of the rows, with JdbcbasedSchemaProvider."""
+
+    url: str | None = option(
+        "hoodie.streamer.schemaprovider.source.schema.jdbc.connection.url",
+        aliases=older_names("schemaprovider.source.schema.jdbc.connection.url"),
+        parse=text("a URL"),
+        default=None,
+        doc="The streamer, with JdbcbasedSchemaProvider: the database, such as `jdbc:postgresql://host:5432/shop`.",
+    )
+    user: str | None = option(
+        "hoodie.streamer.schemaprovider.source.schema.jdbc.username",
+        aliases=older_names("schemaprovider.source.schema.jdbc.username"),
+        parse=text("a name"),
+        default=None,
+        doc="The streamer, with JdbcbasedSchemaProvider: the user of the database.",
+    )
+    password: str | None = option(
+        "hoodie.streamer.schemaprovider.source.schema.jdbc.password",
+        aliases=older_names("schemaprovider.source.schema.jdbc.password"),
+        parse=text("a password"),
+        default=None,
+        doc="The streamer, with JdbcbasedSchemaProvider: the password of the user.",
+    )
+    table: str | None = option(
+        "hoodie.streamer.schemaprovider.source.schema.jdbc.dbtable",
+        aliases=older_names("schemaprovider.source.schema.jdbc.dbtable"),
+        parse=text("the name of a table"),
+        default=None,
+        doc="The streamer, with JdbcbasedSchemaProvider: the table whose columns are those of the rows."
+        " They may be null.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryOptions:
     """The query that SqlSource and SqlFileBasedSource run."""
 

@@ -35,7 +35,7 @@ from pyhudi.config.options_streamer import (
     StreamerOptions,
     TransformerOptions,
 )
-from pyhudi.config.options_streamer_databases import JdbcOptions, QueryOptions
+from pyhudi.config.options_streamer_databases import JdbcOptions, JdbcSchemaOptions, QueryOptions
 from pyhudi.config.options_streamer_events import EventFileOptions, QueueOptions
 from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
@@ -111,6 +111,7 @@ SECTIONS = (
     Section("The streamer: files that events name", EventFileOptions),
     Section("The streamer: change data", ChangeDataOptions),
     Section("The streamer: schemas", SchemaProviderOptions),
+    Section("The streamer: schemas of databases", JdbcSchemaOptions),
     Section("The streamer: transformers", TransformerOptions),
     Section("The streamer: error tables", ErrorTableOptions),
     Section("Catalogs", CatalogOptions),

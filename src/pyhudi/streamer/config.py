@@ -30,8 +30,8 @@ class StreamerConfig:
         filter_dupes: with INSERT: drop rows whose keys the table has, and all but one of those with the same key.
         props: a property file with options.
         hoodie_conf: options under Hudi's own names, over those of the file; other names go to the source's client.
-        schemaprovider_class: `FilebasedSchemaProvider`, for a file with the Avro schema of the rows; for Avro from
-            Kafka also `SchemaRegistryProvider`.
+        schemaprovider_class: `FilebasedSchemaProvider`, for a file with the Avro schema of the rows;
+            `JdbcbasedSchemaProvider`, for a table of a database; for Avro from Kafka also `SchemaRegistryProvider`.
         schema: the columns of the rows, in place of a schema provider.
         transformer_class: what becomes of the rows before they are written: `SqlQueryBasedTransformer`,
             `SqlFileBasedTransformer`, `FlatteningTransformer`, a function that takes an Arrow table and gives rows, or

@@ -38,8 +38,8 @@ _BESIDE: Final = "hoodie.datasource.compaction.async.enable"
 _BATCH_ID: Final = "hoodie.write.batch.id"
 T = TypeVar("T")
 _ERROR_CLASS: Final = "hoodie.errortable.write.class"
-_NOT_NEEDED: Final = ".jdbc.driver.class"
-"""An option of JdbcSource that JVM Hudi needs: here the URL of the database says which driver it is."""
+_NOT_NEEDED: Final = (".jdbc.driver.class", ".schema.jdbc.driver.type")
+"""Options of databases that JVM Hudi needs: here the URL of the database says which driver it is."""
 _OWN: Final = ("hoodie.streamer.", "hoodie.deltastreamer.")
 
 

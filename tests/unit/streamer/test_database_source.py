@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.ingestions import ids_in, ingestion, run_until_idle
+from tests.support.ingestions import Landing, ids_in, ingestion, run_until_idle
+from tests.support.ingestions import settings as file_settings
 from tests.support.postgres import Postgres
 from tests.support.tables import open_table
 
@@ -257,3 +258,42 @@ def test_database_that_does_not_answer_is_an_error_of_the_source(tmp_path: Path)
 
     with pytest.raises(SourceError, match="does not answer"):
         ingest(ingestion(settings(Empty, INCREMENTAL), MemoryStorage()))
+
+
+def test_table_of_a_database_says_the_columns_of_files(postgres: Postgres, tmp_path: Path):
+    postgres.run(
+        "DROP TABLE IF EXISTS described",
+        "CREATE TABLE described (id integer PRIMARY KEY, price numeric(10, 2), at timestamptz, note text)",
+    )
+    provider = "hoodie.streamer.schemaprovider.source.schema.jdbc"
+    options = {
+        f"{provider}.connection.url": postgres.url,
+        f"{provider}.driver.type": "org.postgresql.Driver",
+        f"{provider}.username": "postgres",
+        f"{provider}.dbtable": "described",
+    }
+    landing, storage = Landing(tmp_path / "landing"), MemoryStorage()
+    landing.put_text("a", '{"id": 1, "price": "2.50", "other": true}')
+    given = file_settings(landing, options, schemaprovider_class="org.x.JdbcbasedSchemaProvider")
+    assert run_until_idle(ingestion(given, storage)) == 1
+    found = open_table(storage).scan(["id", "price", "at", "note"]).to_arrow()
+    assert found.to_pylist() == [{"id": 1, "price": Decimal("2.50"), "at": None, "note": None}]
+    assert [str(kind) for kind in found.schema.types] == [
+        "int32",
+        "decimal128(10, 2)",
+        "timestamp[us, tz=UTC]",
+        "string",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "schema"),
+    [({}, None), ({"connection.url": "jdbc:postgresql://h/d", "dbtable": "t"}, pa.schema([("id", pa.int64())]))],
+    ids=["no database", "a schema beside it"],
+)
+def test_schema_provider_of_a_database_needs_its_options_alone(
+    tmp_path: Path, options: dict[str, str], schema: pa.Schema | None
+):
+    conf = {f"hoodie.streamer.schemaprovider.source.schema.jdbc.{name}": value for name, value in options.items()}
+    with pytest.raises(ConfigError, match="JdbcbasedSchemaProvider"):
+        file_settings(Landing(tmp_path), conf, schemaprovider_class="JdbcbasedSchemaProvider", schema=schema)

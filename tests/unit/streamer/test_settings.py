@@ -42,11 +42,25 @@ def test_wrong_arguments_are_refused(tmp_path: Path, given: dict[str, Any], opti
         settings(Landing(tmp_path), options, **given)
 
 
+JDBC = "hoodie.streamer.schemaprovider.source.schema.jdbc"
+
+
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
         ({}, {"hoodie.streamer.sample.writes.enabled": "true"}, "sample.writes.enabled is not built"),
-        ({"schemaprovider_class": "org.x.HiveSchemaProvider"}, {}, "FilebasedSchemaProvider"),
+        (
+            {"schemaprovider_class": "org.x.HiveSchemaProvider"},
+            {},
+            "Hive table is not built; .* FilebasedSchemaProvider",
+        ),
+        ({"schemaprovider_class": "ProtoClassBasedSchemaProvider"}, {}, "Protobuf, .* is not built"),
+        ({"schemaprovider_class": "org.x.MySchemaProvider"}, {}, "^the schema providers are"),
+        (
+            {"schemaprovider_class": "JdbcbasedSchemaProvider"},
+            {f"{JDBC}.connection.url": "jdbc:sqlite:/tmp/db", f"{JDBC}.dbtable": "t"},
+            "reads PostgreSQL",
+        ),
     ],
 )
 def test_what_is_not_built_is_refused_by_name(

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pyhudi.config.options_streamer_databases import JdbcOptions
+from pyhudi.config.options_streamer_databases import JdbcOptions, JdbcSchemaOptions
 from pyhudi.errors import ConfigError, SchemaMismatchError, SourceError, UnsupportedFeatureError
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.streamer.checkpoints import Checkpoint
@@ -231,23 +231,44 @@ def database_source(options: JdbcOptions, *, writes_once: bool, stores: Mapping[
                 "a batch of hoodie.streamer.jdbc.incr.pull has the rows of the last value again, as others may have"
                 " come: use op=UPSERT, or op=INSERT with filter_dupes"
             )
-    return DatabaseSource(_database(options, stores), options.table, column)
-
-
-def _database(options: JdbcOptions, stores: Mapping[str, str]) -> Database:
-    url = str(options.url).removeprefix(_JDBC)
-    kind, _, rest = url.partition(":")
-    if kind == _SQLITE:
-        return Database(_SQLITE, rest)
-    if kind != _POSTGRESQL:
-        raise UnsupportedFeatureError("JdbcSource reads PostgreSQL and SQLite", database=kind)
-    parts = urllib.parse.urlsplit(url)
     password = options.password
     if options.password_file is not None:
         password = text_of_file(options.password_file, stores).strip()
+    return DatabaseSource(_database_at(options.url, options.user, password), options.table, column)
+
+
+def columns_of_table(options: JdbcSchemaOptions) -> pa.Schema:
+    """The columns of a table of PostgreSQL, as its rows have them in Arrow. They may be null.
+
+    Raises `ConfigError`, `UnsupportedFeatureError` for other databases and for types that are none of Arrow, and
+    `SourceError` where the database does not answer. Cost: a query without rows.
+    """
+    if options.url is None or options.table is None:
+        raise ConfigError(
+            "JdbcbasedSchemaProvider needs a database and a table:"
+            " hoodie.streamer.schemaprovider.source.schema.jdbc.connection.url and .dbtable"
+        )
+    database = _database_at(options.url, options.user, options.password)
+    if database.kind != _POSTGRESQL:
+        raise UnsupportedFeatureError(
+            "JdbcbasedSchemaProvider reads PostgreSQL: columns of SQLite have no types of their own",
+            database=database.kind,
+        )
+    with database.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {options.table} WHERE false")
+        return _columns(cursor.fetch_record_batch().schema, None, None)
+
+
+def _database_at(url: str, user: str | None, password: str | None) -> Database:
+    kind, _, rest = url.removeprefix(_JDBC).partition(":")
+    if kind == _SQLITE:
+        return Database(_SQLITE, rest)
+    if kind != _POSTGRESQL:
+        raise UnsupportedFeatureError("the databases that are read are PostgreSQL and SQLite", database=kind)
+    parts = urllib.parse.urlsplit(url.removeprefix(_JDBC))
     login = parts.netloc.rpartition("@")[0]
-    if options.user is not None:
-        login = urllib.parse.quote(options.user, safe="")
+    if user is not None:
+        login = urllib.parse.quote(user, safe="")
         login += "" if password is None else f":{urllib.parse.quote(password, safe='')}"
     host = parts.netloc.rpartition("@")[2]
     address = urllib.parse.urlunsplit(parts._replace(netloc=f"{login}@{host}" if login else host))
