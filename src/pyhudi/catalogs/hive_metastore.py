@@ -242,7 +242,7 @@ def _table_of(stored: Any) -> CatalogTable:
         location=descriptor.location or "",
         columns=_columns_of(descriptor.cols),
         partition_columns=_columns_of(stored.partitionKeys),
-        format=StorageFormat(descriptor.inputFormat, descriptor.outputFormat, serde.serializationLib),
+        format=StorageFormat(descriptor.inputFormat or "", descriptor.outputFormat or "", serde.serializationLib or ""),
         serde_parameters=dict(serde.parameters or {}),
         parameters=dict(stored.parameters or {}),
         stored=stored,

@@ -7,16 +7,20 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
 from tests.support.hive_metastores import Metastore
+from tests.support.memory_catalog import MemoryCatalog
 
 import pyhudi
-from pyhudi.catalogs.hive_metastore import HiveMetastore
+from pyhudi.catalogs.hive_metastore import HiveMetastore, _table_of
+from pyhudi.catalogs.sync import sync_table
 from pyhudi.commands.command_line import main
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CatalogError, ConfigError, TableNotFoundError
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("hive metastore")]
@@ -252,3 +256,23 @@ def test_bootstrapped_table_is_in_the_catalog(hive_metastore: Metastore, tmp_pat
     assert found["oslo",].endswith("/trips/city=oslo")
     named = pyhudi.HudiTable.for_name("bootstrapped.trips", catalog=hive_metastore.uri)
     assert named.scan().count() == 2
+
+
+def test_view_of_the_name_is_refused_though_it_has_neither_folder_nor_classes() -> None:
+    stored = SimpleNamespace(
+        dbName="default",
+        tableName="trips",
+        partitionKeys=[],
+        parameters=None,
+        sd=SimpleNamespace(
+            cols=[],
+            location=None,
+            inputFormat=None,
+            outputFormat=None,
+            serdeInfo=SimpleNamespace(serializationLib=None, parameters=None),
+        ),
+    )
+    catalog = MemoryCatalog({"default"}, {("default", "trips"): _table_of(stored)})
+    table = pyhudi.HudiTable.create("memory://view-of-hive/trips", schema=SCHEMA, record_key="id", name="trips")
+    with pytest.raises(CatalogError, match="table elsewhere"):
+        sync_table(table.handle.state, catalog, WriteConfig.from_options({}).catalog)
