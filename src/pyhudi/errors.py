@@ -38,6 +38,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+_PAGE = "docs/troubleshooting.md"
+
 
 class Retry(enum.Enum):
     """What a caller may do after an error."""
@@ -54,6 +56,7 @@ class HudiError(Exception):
         message: what happened, and what to do.
         context: the values that belong to the message, by name.
         retry: whether, and how, the caller may repeat the operation.
+        page: where the documentation says what to do. A traceback shows it below the message.
     """
 
     retry: Retry = Retry.NEVER
@@ -62,6 +65,9 @@ class HudiError(Exception):
         super().__init__(message)
         self.message = message
         self.context: dict[str, Any] = context
+        kind = next(each for each in type(self).__mro__ if each.__module__ == __name__)
+        self.page = _PAGE if kind is HudiError else f"{_PAGE}#{kind.__name__.lower()}"
+        self.add_note(f"see {self.page}")
 
     def __str__(self) -> str:
         if not self.context:

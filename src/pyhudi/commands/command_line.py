@@ -62,7 +62,7 @@ def _run(words: list[str]) -> int:
         try:
             status = command_of(name).run(chosen, Output(as_json=getattr(chosen, "json", False)))
         except HudiError as error:
-            output.note(f"pyhudi {name}: {error}")
+            output.note(f"pyhudi {name}: {error} (see {error.page})")
             return REFUSED if isinstance(error, InvalidRequestError | UnsupportedFeatureError) else FAILED
     return WELL if status is None else status
 

@@ -123,6 +123,7 @@ def test_folder_that_is_no_table_is_refused(name: str, tmp_path: Path, capsys: p
     said = capsys.readouterr()
     assert (said.out, said.err.count("\n")) == ("", 1)
     assert "not a Hudi table" in said.err
+    assert said.err.endswith("(see docs/troubleshooting.md#tablenotfounderror)\n")
 
 
 def test_damaged_table_fails_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
