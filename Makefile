@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,glue,sqs,kafka,databases,duckdb,telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion docs site clean
+.PHONY: help setup demo test test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion docs site clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,26 @@ test-spark:  ## Run the tests on Spark with PySpark SPARK (4.0); Spark Connect i
 	.venvs/spark/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	.venvs/spark/bin/python -m pip install --quiet --group test -e '.[$(if $(filter 3.%,$(SPARK)),$(subst connect$(comma),,$(EXTRAS)),$(EXTRAS))]' 'pyspark==$(or $(SPARK),4.0).*'
 	.venvs/spark/bin/python -m pytest tests/spark
+
+# As the release workflow does it: in a copy of the checkout, in which nothing of src can be imported.
+WHEEL := .venvs/wheel
+test-wheel:  ## Build wheel and sdist, and try the wheel without the checkout: examples, README and pages, with PySpark SPARK (4)
+	rm -rf $(WHEEL)
+	$(PYTHON) -m venv $(WHEEL)/build
+	$(WHEEL)/build/bin/python -m pip install --quiet build
+	$(WHEEL)/build/bin/python -m build --outdir $(WHEEL)/dist
+	$(PYTHON) tools/check_wheel.py $(WHEEL)/dist/*.whl
+	$(PYTHON) -m venv $(WHEEL)/installed
+	$(WHEEL)/installed/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(WHEEL)/installed/bin/python -m pip install --quiet "$$(ls $(WHEEL)/dist/*.whl)[spark,java,duckdb]" 'pyspark==$(or $(SPARK),4).*'
+	$(WHEEL)/installed/bin/python -m pip check
+	cd / && $(CURDIR)/$(WHEEL)/installed/bin/pyhudi --version
+	mkdir $(WHEEL)/folder $(WHEEL)/checkout
+	for example in upsert two_writers compaction_service incremental_pull warehouse incremental_etl late_partners; do \
+		(cd $(WHEEL)/folder && ../installed/bin/python -W error ../../../examples/$$example.py) || exit 1; done
+	git archive HEAD | tar -x -C $(WHEEL)/checkout --exclude=src
+	cd $(WHEEL)/checkout && ../installed/bin/python -m pip install --quiet --group test
+	cd $(WHEEL)/checkout && ../installed/bin/python -m pytest tests/unit/test_readme.py tests/docs/test_code_blocks.py tests/spark/test_docs.py
 
 check: $(STAMP)  ## Lint, types, architecture, generated pages, links, changelog
 	$(VENV)/bin/ruff format --check .
