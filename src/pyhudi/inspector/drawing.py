@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyhudi.api.display import bytes_text
-from pyhudi.inspector.lanes import PLACES, Lane, Lanes, Mark
+from pyhudi.inspector.lanes import PLACES, Lane, Lanes
 from pyhudi.inspector.writes import Column, GroupEvent, amplification
 from pyhudi.markup import Html, joined, tag
 
@@ -17,7 +17,7 @@ _WINDOW: Final = 20
 
 
 def lanes(timeline: Lanes) -> Html:
-    """The timeline: a lane for each kind of action that there is, with pending instants of their own colour."""
+    """The timeline: a lane for each kind of mark that there is, with pending instants of their own colour."""
     place = _places(timeline.begin_ms, timeline.end_ms)
     return joined(_lane(lane, place) for lane in timeline.lanes)
 
@@ -31,20 +31,12 @@ def _lane(lane: Lane, place: Callable[[int], float]) -> Html:
             2,
             max(least, place(mark.end_ms) - begin),
             16,
-            "done" if mark.is_completed else "pending",
-            _title_of(mark),
+            mark.kind,
+            mark.words,
         )
         for mark in lane.marks
     ]
     return tag("div", tag("span", words), _svg(drawn, 20, words), class_="lane")
-
-
-def _title_of(mark: Mark) -> str:
-    instant = mark.first
-    if mark.count > 1:
-        return f"{mark.count:,} instants from {instant.requested_time} to {mark.last.requested_time}"
-    took = f", {max(0, mark.end_ms - mark.begin_ms) / 1000:,.1f} s" if instant.completion_time else ""
-    return f"{instant.action} {instant.requested_time}, {instant.state.name.lower()}{took}"
 
 
 def rows_over_time(columns: Sequence[Column]) -> Html:
@@ -60,7 +52,7 @@ def rows_over_time(columns: Sequence[Column]) -> Html:
             top -= height
             if count:
                 drawn.append(_rect(*_column(at, len(columns), top), height, kind, title))
-    return _svg(drawn, 100, f"rows of {len(columns)} columns, at most {most:,} in one")
+    return _with_words(drawn, f"rows, at most {most:,} in one column")
 
 
 def bytes_over_time(columns: Sequence[Column]) -> Html:
@@ -72,7 +64,7 @@ def bytes_over_time(columns: Sequence[Column]) -> Html:
         for kind, size in (("written", column.bytes_written), ("changed", column.bytes_changed)):
             height = 100 * min(size, most) / most if most else 0
             drawn.append(_rect(*_column(at, len(columns), 100 - height), height, kind, title))
-    return _svg(drawn, 100, f"bytes of {len(columns)} columns, at most {bytes_text(most)} in one")
+    return _with_words(drawn, f"bytes, at most {bytes_text(most)} in one column")
 
 
 def amplification_over_time(columns: Sequence[Column]) -> Html:
@@ -85,7 +77,12 @@ def amplification_over_time(columns: Sequence[Column]) -> Html:
             height = 100 * ratio / most
             title = f"until {column.writes}: {ratio:,.1f}"
             drawn.append(_rect(*_column(at, len(columns), 100 - height), height, "ratio", title))
-    return _svg(drawn, 100, f"write amplification, at most {most:,.1f}")
+    return _with_words(drawn, f"write amplification of each column with the 19 before it, at most {most:,.1f}")
+
+
+def _with_words(drawn: Sequence[Html], words: str) -> Html:
+    """A picture of columns, and what its height is."""
+    return joined([_svg(drawn, 100, words), tag("p", f"{words[0].upper()}{words[1:]}.", class_="soft")])
 
 
 def life(events: Sequence[GroupEvent], first: int, last: int) -> Html:

@@ -16,6 +16,8 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import HudiError
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_instant_time
+from pyhudi.inspector.archive import read_archive
+from pyhudi.inspector.attempts import Overlap, RolledBack, overlaps_of, read_rolled_back
 from pyhudi.inspector.files import Partition, partitions_of_names, partitions_of_view
 from pyhudi.inspector.lanes import Lanes, lanes_of
 from pyhudi.inspector.writes import (
@@ -39,6 +41,7 @@ from pyhudi.table.instant_times import table_zone
 WRITES_READ: Final = 200
 """So many of the newest writes are read if nothing else is asked for."""
 GROUPS_DRAWN: Final = 40
+INSTANTS_LISTED: Final = 100
 _FILES_OF_A_WRITE: Final = 60
 """The file-system view is made of so many files per write that is read, at most."""
 
@@ -60,10 +63,15 @@ class TableFacts:
     Attributes:
         config: what the table is.
         uri: where it is.
-        lanes: its timeline.
+        lanes: its timeline, active and archived.
         pending: its instants that are not completed.
+        newest: its newest instants, the newest first.
+        archived: how many of the instants are archived.
+        archive_note: what of the archive was not read, in words; empty where all was.
+        rolled_back: writes that were rolled back, as the rollbacks on the active timeline say.
+        overlaps: writes that began before another one had completed; None in a table that keeps no completion times.
         writes: the newest writes.
-        writes_of: how many completed writes the active timeline has.
+        writes_of: how many completed writes the timeline has, as far as it was read.
         groups: what the newest writes did to the file groups that they changed most often.
         groups_of: how many file groups they changed.
         partitions: the partitions, the largest first.
@@ -80,6 +88,11 @@ class TableFacts:
     uri: str
     lanes: Lanes
     pending: tuple[Instant, ...]
+    newest: tuple[Instant, ...]
+    archived: int
+    archive_note: str
+    rolled_back: tuple[RolledBack, ...]
+    overlaps: tuple[Overlap, ...] | None
     writes: tuple[Write, ...]
     writes_of: int
     groups: Mapping[FileGroupId, tuple[GroupEvent, ...]]
@@ -106,24 +119,35 @@ def collect(
 ) -> TableFacts:
     """Look at a table. `condition_of`: the condition that the text `where` stands for; it may raise.
 
-    Cost: a listing of each partition, two reads for each of the newest `writes`, and those of `services.due`; with a
-    condition those of `Scan.explain`.
+    Cost: a listing of each partition, two reads for each of the newest `writes`, one for each of the newest rollbacks,
+    those of `read_archive`, and those of `services.due`; with a condition those of `Scan.explain`.
     """
     state = table.handle.state
     config, timeline, zone = state.config, state.timeline, table_zone(state.config)
     call = table.handle.service_call(None, call="inspect")
-    read = read_newest(state, writes)
+    active = read_newest(state, writes)
+    archived = read_archive(state, writes - len(active) if len(active) == len(timeline.completed_writes) else 0)
+    read = [*archived.writes, *active]
+    instants = sorted([*archived.instants, *timeline.instants], key=lambda instant: instant.requested_time)
+    rolled_back = read_rolled_back(state)
+    is_merge_on_read = config.table_type is TableType.MERGE_ON_READ
+    overlaps = overlaps_of(instants, is_merge_on_read=is_merge_on_read) if state.version.has_completion_times else None
     groups, groups_of = lives_of(read, lambda time: parse_instant_time(time, zone) or 0, GROUPS_DRAWN)
     small = WriteConfig.from_options(table.handle.options).files.small_file_limit
     files = state.lister.table()
-    is_by_names = len(timeline.completed_writes) > len(read) or len(files) > _FILES_OF_A_WRITE * writes
+    is_by_names = len(timeline.completed_writes) > len(active) or len(files) > _FILES_OF_A_WRITE * writes
     return TableFacts(
         config=config,
         uri=state.storage.uri,
-        lanes=lanes_of(timeline.instants, zone, is_merge_on_read=config.table_type is TableType.MERGE_ON_READ),
+        lanes=lanes_of(instants, zone, rolled_back, overlaps or (), is_merge_on_read=is_merge_on_read),
         pending=tuple(instant for instant in timeline.instants if instant.state is not InstantState.COMPLETED),
+        newest=tuple(instants[: -INSTANTS_LISTED - 1 : -1]),
+        archived=len(archived.instants),
+        archive_note=archived.note,
+        rolled_back=rolled_back,
+        overlaps=overlaps,
         writes=tuple(costs_of(read)),
-        writes_of=len(timeline.completed_writes),
+        writes_of=len(timeline.completed_writes) + archived.writes_of,
         groups=groups,
         groups_of=groups_of,
         partitions=tuple(

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from pyhudi.api.display import bytes_text, counted
 from pyhudi.api.explanation import pruned
+from pyhudi.format.timeline.instant import Instant
 from pyhudi.inspector.drawing import amplification_over_time, bytes_over_time, lanes, life, rows_over_time
 from pyhudi.inspector.facts import WRITES_READ, TableFacts
 from pyhudi.inspector.writes import amplification, columns_of
@@ -33,7 +34,7 @@ margin-right:.5rem}
 .barred{white-space:nowrap}.lane{margin:.5rem 0}.ends{display:flex;justify-content:space-between}
 .key{display:inline-block;margin-right:1rem}.key svg{display:inline-block;width:.9rem;height:.9rem;margin-right:.3rem}
 .done,.part,.inserted,.base-file{fill:var(--blue)}.pending,.replaced,.deleted{fill:var(--red)}
-.updated,.log,.changed,.ratio{fill:var(--orange)}.written{fill:var(--grey)}
+.updated,.log,.changed,.ratio,.overlap{fill:var(--orange)}.written,.rolled-back{fill:var(--grey)}
 .plus{color:var(--green)}.minus{color:var(--red)}
 input{font:inherit;width:20rem;max-width:100%}button{font:inherit}
 .skip{position:absolute;left:-99rem}.skip:focus{left:1rem}
@@ -109,7 +110,7 @@ def _summary(facts: TableFacts) -> Html:
         [
             tag("p", facts.uri, class_="soft"),
             tag("p", f"{config.table_type.value}, version {config.version}. Record key: {keys}. Partitioned by: {by}."),
-            tag("p", f"{words}. {counted(facts.writes_of, 'active write')}."),
+            tag("p", f"{words}. {counted(facts.writes_of, 'write')}."),
         ]
     )
 
@@ -117,17 +118,66 @@ def _summary(facts: TableFacts) -> Html:
 def _timeline(facts: TableFacts) -> Html:
     if not facts.lanes.lanes:
         return tag("p", "There is no instant yet.")
-    marks = [mark for lane in facts.lanes.lanes for mark in lane.marks]
-    ends = (min(mark.first.requested_time for mark in marks), max(mark.last.requested_time for mark in marks))
+    kinds = (("done", "completed"), ("pending", "pending"), ("overlap", "overlapped"), ("rolled-back", "rolled back"))
+    drawn = {mark.kind for lane in facts.lanes.lanes for mark in lane.marks} | {"done", "pending"}
     parts = [
+        tag("p", f"Archived: {counted(facts.archived, 'instant')}.") if facts.archived else "",
+        tag("p", facts.archive_note) if facts.archive_note else "",
         lanes(facts.lanes),
-        tag("p", *(tag("span", end) for end in ends), class_="ends soft"),
-        _keys(("done", "completed"), ("pending", "pending")),
+        tag("p", tag("span", facts.lanes.begin), tag("span", facts.lanes.end), class_="ends soft"),
+        _keys(*(kind for kind in kinds if kind[0] in drawn)),
     ]
     if facts.pending:
-        rows = [(each.requested_time, each.action, each.state.name.lower()) for each in facts.pending]
-        parts.append(table("Instants that are not completed", ("instant", "action", "state"), rows[:_ROWS_OF_A_TABLE]))
+        rows = [_row_of(instant) for instant in facts.pending[:_ROWS_OF_A_TABLE]]
+        parts.append(table("Instants that are not completed", _INSTANT, rows))
+    parts += [_attempts(facts), tag("p", _not_kept(facts), class_="soft")]
+    listed = table("The newest instants", _INSTANT, map(_row_of, facts.newest))
+    return joined([*parts, tag("details", tag("summary", "The newest instants"), listed)])
+
+
+_INSTANT: Final = ("instant", "action", "state", "completed at")
+
+
+def _row_of(instant: Instant) -> tuple[str, str, str, str]:
+    return instant.requested_time, instant.action, instant.state.name.lower(), instant.completion_time or ""
+
+
+def _attempts(facts: TableFacts) -> Html:
+    """Writers that overlapped and writes that were rolled back, the newest first."""
+    parts = []
+    if facts.overlaps:
+        writers = {write.instant: write.writer for write in facts.writes}
+        rows = [
+            (
+                *(cell for write in pair for cell in (write.requested_time, writers.get(write.requested_time, ""))),
+                overlap.until,
+            )
+            for overlap in facts.overlaps[: -_ROWS_OF_A_TABLE - 1 : -1]
+            for pair in [(overlap.write, overlap.earlier)]
+        ]
+        head = ("write", "by", "began while", "by", "until")
+        parts.append(
+            tag("details", tag("summary", "Writers at the same time"), table("Writers that overlapped", head, rows))
+        )
+    if facts.rolled_back:
+        undone = [
+            (attempt.instant, attempt.action, attempt.rollback.requested_time, attempt.rollback.state.name.lower())
+            for attempt in reversed(facts.rolled_back)
+        ]
+        parts.append(table("Writes that were rolled back", ("instant", "action", "rollback", "its state"), undone))
     return joined(parts)
+
+
+def _not_kept(facts: TableFacts) -> str:
+    words = (
+        "Hudi keeps no record of conflicts, retries and waits for locks. A writer that lost or died shows as a write"
+        " that was rolled back, as far as the rollback is on the active timeline"
+    )
+    if facts.overlaps is None:
+        return (
+            f"{words}. This version of the table keeps no completion times, so which writers overlapped is not known."
+        )
+    return f"{words}; writers that met, as marks of writers at the same time."
 
 
 def _keys(*kinds: tuple[str, str]) -> Html:
@@ -162,7 +212,7 @@ def _writes(facts: TableFacts, asked: Asked, *, answers: bool) -> Html:
     of = "" if len(writes) == facts.writes_of else f" of {facts.writes_of:,}"
     return joined(
         [
-            tag("p", f"The newest {len(writes):,}{of} of the active timeline; {net:+,} rows by them."),
+            tag("p", f"The newest {len(writes):,}{of} writes of the timeline; {net:+,} rows by them."),
             _more_writes(facts, asked) if answers else "",
             rows_over_time(columns),
             _keys(("inserted", "inserted"), ("updated", "updated"), ("deleted", "deleted")),
@@ -174,7 +224,6 @@ def _writes(facts: TableFacts, asked: Asked, *, answers: bool) -> Html:
             bytes_over_time(columns),
             _keys(("written", "bytes written"), ("changed", "of changed rows")),
             amplification_over_time(columns),
-            _keys(("ratio", "write amplification, each with the 19 before it")),
             tag("details", tag("summary", "Each write"), listed),
         ]
     )
@@ -204,7 +253,8 @@ def _partitions(facts: TableFacts) -> Html:
         )
         for partition in facts.partitions[:_PARTITIONS_LISTED]
     ]
-    caption = f"The largest {len(rows):,} of {counted(len(facts.partitions), 'partition')}"
+    all_of_them = counted(len(facts.partitions), "partition")
+    caption = all_of_them if len(rows) == len(facts.partitions) else f"The largest {len(rows):,} of {all_of_them}"
     head = ("path", "size", "file groups", "small files", "logs to base", "newest slice")
     by_names = tag(
         "p",
@@ -227,7 +277,8 @@ def _groups(facts: TableFacts) -> Html:
         )
         for group, events in facts.groups.items()
     ]
-    words = f"The {len(rows):,} that the newest writes changed most often, of {facts.groups_of:,} that they changed."
+    words = f"The newest writes changed {counted(facts.groups_of, 'file group')}"
+    words += "." if len(rows) == facts.groups_of else f"; here are the {len(rows):,} that they changed most often."
     keys = _keys(("base-file", "base file"), ("log", "log"), ("replaced", "replaced"))
     return joined([tag("p", words), keys, *rows])
 

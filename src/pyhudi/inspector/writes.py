@@ -119,7 +119,7 @@ def costs_of(read: WritesRead) -> list[Write]:
             Write(
                 instant=instant.requested_time,
                 operation=metadata.operation.value,
-                writer=metadata.extra.get(WRITER_KEY, ""),
+                writer=f"pyhudi {metadata.extra[WRITER_KEY]}" if WRITER_KEY in metadata.extra else "",
                 inserted=sum(stat.num_inserts or 0 for stat in stats),
                 updated=sum(stat.num_update_writes or 0 for stat in stats),
                 deleted=sum(stat.num_deletes or 0 for stat in stats),

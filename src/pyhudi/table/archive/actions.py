@@ -37,11 +37,15 @@ def archived_bodies(table: TableState, action: Action) -> Iterator[tuple[Instant
                 yield _completed(entry.instant_time, action.value, entry.completion_time), entry.metadata, path
 
 
-def archived_instants(table: TableState) -> list[Instant]:
-    """All archived instants, newest first. Cost: as `archived_bodies`, without metadata; once per process and file."""
+def archived_instants(table: TableState, *, since: str = "") -> list[Instant]:
+    """The archived instants, newest first; older ones than `since` only where they are in a file with newer ones.
+
+    Cost: as `archived_bodies`, without metadata; once per process and file.
+    """
     storage, version = table.storage, table.version
     if version.has_completion_times:
-        times = [time for file in history_files(storage, version) for time in times_in(storage, version, file)]
+        files = (file for file in history_files(storage, version) if file.max_time >= since)
+        times = [time for file in files for time in times_in(storage, version, file)]
     else:
         times = [(instant.instant_time, None, instant.action) for instant in logged_instants(storage, version)]
     known = {(time, completed, action) for time, completed, action in times if action in _ACTIONS}

@@ -119,7 +119,7 @@ def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple
     """
     if version.has_completion_times:
         for file in sorted(history_files(storage, version), key=attrgetter("max_time"), reverse=True):
-            yield from reversed(list(_writes_in(storage, f"{version.history_folder}/{file.name}")))
+            yield from _writes_in(storage, f"{version.history_folder}/{file.name}", is_newest_first=True)
         return
     for place, found in logged_writes(storage, version):
         yield _write(*place, None), found
@@ -184,9 +184,12 @@ _kept_values: WeakKeyDictionary[Storage, dict[str, dict[HistoryFile | FileInfo, 
 table is made anew, so their size and time count."""
 
 
-def _writes_in(storage: Storage, path: str) -> Iterator[tuple[Instant, CommitMetadata]]:
-    """The completed writes in a history file, in its order."""
-    for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
+def _writes_in(
+    storage: Storage, path: str, *, is_newest_first: bool = False
+) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """The completed writes in a history file, in its order or the reverse of it; each is decoded as it is asked for."""
+    entries = parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path)
+    for entry in reversed(entries) if is_newest_first else entries:
         if entry.action in _WRITE_WORDS and entry.metadata:
             write = _write(entry.instant_time, entry.action, entry.completion_time)
             yield write, decode_commit_metadata(entry.metadata, path=path)
