@@ -65,10 +65,11 @@ test-wheel:  ## Build wheel and sdist, and try the wheel without the checkout: e
 	$(WHEEL)/installed/bin/python -m pip install --quiet "$$(ls $(WHEEL)/dist/*.whl)[spark,java,duckdb]" 'pyspark==$(or $(SPARK),4).*'
 	$(WHEEL)/installed/bin/python -m pip check
 	cd / && $(CURDIR)/$(WHEEL)/installed/bin/pyhudi --version
-	mkdir $(WHEEL)/folder $(WHEEL)/checkout
+	mkdir $(WHEEL)/folder
 	for example in upsert two_writers compaction_service incremental_pull warehouse incremental_etl late_partners; do \
 		(cd $(WHEEL)/folder && ../installed/bin/python -W error ../../../examples/$$example.py) || exit 1; done
-	git archive HEAD | tar -x -C $(WHEEL)/checkout --exclude=src
+	git clone --quiet . $(WHEEL)/checkout
+	rm -rf $(WHEEL)/checkout/src
 	cd $(WHEEL)/checkout && ../installed/bin/python -m pip install --quiet --group test
 	cd $(WHEEL)/checkout && ../installed/bin/python -m pytest tests/unit/test_readme.py tests/docs/test_code_blocks.py tests/spark/test_docs.py
 
