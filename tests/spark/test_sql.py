@@ -169,6 +169,19 @@ def test_table_of_a_query_that_the_catalog_refuses_leaves_no_table_behind(sql: A
     assert sql("SELECT id, p FROM t") == [(1, 2)]
 
 
+def test_relative_folder_of_a_new_table_is_in_that_of_its_database(spark: Any, sql: Any) -> None:
+    folder = Path(spark.catalog.getDatabase("front").locationUri.removeprefix("file:"))
+    sql("CREATE TABLE t USING hudi LOCATION 'of t' TBLPROPERTIES (primaryKey = 'id') AS SELECT 1 AS id")
+    sql("INSERT INTO t VALUES (2)")
+    spark.range(3, 4).writeTo("w").using("hudi").tableProperty("location", "of w").create()
+
+    assert sql("SELECT id FROM t ORDER BY id") == [(1,), (2,)]
+    assert sql("SELECT id FROM w") == [(3,)]
+    assert {path.name for path in folder.iterdir()} == {"of t", "of w"}
+    assert HudiTable.for_path(folder / "of t").scan().count() == 2
+    assert not Path("of t").exists()
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_table_of_a_query_without_nulls_takes_nulls_in_updates_and_merges(spark: Any, sql: Any, kind: str) -> None:
     query = "SELECT 1 AS id, true AS b, array(1) AS numbers, named_struct('x', 1) AS inner, map('k', 1) AS pairs"

@@ -6,6 +6,7 @@ be made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ from pyhudi.write.create import removed_on_failure
 
 _KEY, _PARTITION = "hoodie.datasource.write.recordkey.field", "hoodie.datasource.write.partitionpath.field"
 _ORDER = "hoodie.table.ordering.fields"
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 _DEFAULTS = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 """What SQL does unless a property says otherwise, other than a write by DataFrame."""
 
@@ -70,7 +72,7 @@ def put_in_catalog(spark: SparkSession, new: NewTable, *, if_not_exists: bool = 
         if if_not_exists:
             return
         raise TableExistsError("the catalog has a table of this name already", table=".".join(new.name))
-    location = new.location or new.properties.get("path")
+    location = _given_location(spark, new)
     if location is None:
         _managed(spark, _arranged(new))
         return
@@ -83,6 +85,14 @@ def put_in_catalog(spark: SparkSession, new: NewTable, *, if_not_exists: bool = 
     new = _arranged(new)
     with _made(spark, new, location) as made:
         _registration(made, new, location).register(spark)
+
+
+def _given_location(spark: SparkSession, new: NewTable) -> str | None:
+    """The folder that is named; a relative one is in the folder of the database, where Spark's catalog looks for it."""
+    given = new.location or new.properties.get("path")
+    if given is None or _ABSOLUTE.match(given):
+        return given
+    return f"{spark.catalog.getDatabase(quoted_name(new.name[-2])).locationUri.rstrip('/')}/{given}"
 
 
 def _managed(spark: SparkSession, new: NewTable) -> None:
