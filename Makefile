@@ -137,6 +137,7 @@ bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partitio
 	$(PY) tools/oracle/setup.py
 	$(PY) benchmarks/index_rivals.py
 	$(PY) benchmarks/many_files.py
+	$(PY) benchmarks/many_groups.py
 
 bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness, 1,000 and 6,000 tables
 	$(PY) tools/oracle/setup.py
