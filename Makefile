@@ -62,7 +62,7 @@ test-wheel:  ## Build wheel and sdist, and try the wheel without the checkout: e
 	$(PYTHON) tools/check_wheel.py $(WHEEL)/dist/*.whl
 	$(PYTHON) -m venv $(WHEEL)/installed
 	$(WHEEL)/installed/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(WHEEL)/installed/bin/python -m pip install --quiet "$$(ls $(WHEEL)/dist/*.whl)[spark,java,duckdb]" 'pyspark==$(or $(SPARK),4).*'
+	$(WHEEL)/installed/bin/python -m pip install --quiet "$$(ls $(WHEEL)/dist/*.whl)[spark,java,duckdb,databases]" 'pyspark==$(or $(SPARK),4).*'
 	$(WHEEL)/installed/bin/python -m pip check
 	cd / && $(CURDIR)/$(WHEEL)/installed/bin/pyhudi --version
 	mkdir $(WHEEL)/folder
