@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,glue,sqs,kafka,databases,duckdb,telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion docs site clean
+.PHONY: help setup demo test test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -143,6 +143,12 @@ bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JV
 	$(PY) tools/oracle/setup.py
 	$(PY) benchmarks/ingestion.py $(or $(ROWS),1000000)
 	for one in 1000 6000; do $(PY) benchmarks/many_tables.py $$one 100; done
+
+bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them: bytes, upkeep, growth, delays, bootstraps
+	$(PY) benchmarks/claims.py
+
+bench-scale: $(STAMP)  ## Measure how an upsert grows with the file groups that it touches, and with splits of its input
+	$(PY) benchmarks/growth.py
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py
