@@ -22,11 +22,12 @@ sys.dont_write_bytecode = False
 # less CPU time. Small heaps need no threads that collect garbage.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("any machine")
+# How long an example takes says how busy the machine is. All runs try the same examples, so that a run judges what has
+# changed before it; `pytest --hypothesis-profile=explore` tries others.
+_ANY_MACHINE = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("explore", _ANY_MACHINE)
+hypothesis.settings.register_profile("same examples", _ANY_MACHINE, derandomize=True)
+hypothesis.settings.load_profile("same examples")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
