@@ -80,7 +80,7 @@ class Shown:
 
     def _repr_html_(self) -> str:
         values: Any = self
-        rows = [(field.name.replace("_", " "), getattr(self, field.name)) for field in fields(values)]
+        rows = [(field.name.strip("_").replace("_", " "), getattr(self, field.name)) for field in fields(values)]
         return facts(type(self).__name__, rows)
 
 

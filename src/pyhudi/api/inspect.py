@@ -333,7 +333,10 @@ def _file_counts(slices: Sequence[FileSlice]) -> tuple[int, int]:
 
 def _history_row(write: tuple[Instant, CommitMetadata]) -> dict[str, Any]:
     instant, metadata = write
+    result = result_of(metadata, instant.requested_time, position_of(instant), 0.0)
     return {
-        **asdict(result_of(metadata, instant.requested_time, position_of(instant), 0.0)),
+        **asdict(result),
+        "instant": result.instant,
+        "completion_time": result.completion_time,
         "action": instant.action.value,
     }

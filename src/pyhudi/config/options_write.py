@@ -468,3 +468,12 @@ class RequestOptions:
         "active timeline has the same name, nothing is written and the result of that write is returned. Costs one "
         "read per completed write.",
     )
+    allows_empty_commit: bool | None = option(
+        "hoodie.allow.empty.commit",
+        parse=boolean(),
+        default=None,
+        doc="Whether a write that finds no rows to write makes a commit, without files. Without it a merge, an update "
+        "or a deletion by a condition makes none, unless it has metadata to store, and all other writes make one. "
+        "false: no write does, whatever metadata it has. Overwrites always make one, and so does the streamer, whose "
+        "commits keep where its source is.",
+    )

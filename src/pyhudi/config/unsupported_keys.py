@@ -302,12 +302,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         quiet=frozenset({"false", "org.apache.hudi.table.randomfileidprefixprovider"}),
     ),
     _area(
-        "empty commits",
-        "a write without rows is a commit without files",
-        "allow.empty.commit",
-        quiet=_ON,
-    ),
-    _area(
         "the encoding of single keys of COMPLEX tables",
         "it is detected from the keys in the table",
         "write.complex.keygen.validation.enable",

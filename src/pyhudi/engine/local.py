@@ -66,6 +66,11 @@ class LocalEngine:
         """See `Engine.on_one_machine`."""
         return True
 
+    @property
+    def repeats_tasks(self) -> bool:
+        """False: each task runs once, and all have ended when a call returns or raises."""
+        return False
+
     def accepts(self, rows: Any) -> bool:
         """Whether the input is Arrow, or exports an Arrow stream (`__arrow_c_stream__`: polars, pandas, duckdb).
 

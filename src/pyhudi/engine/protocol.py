@@ -140,6 +140,14 @@ class Engine(Protocol):
         """Whether all tasks run on this machine, so that a folder of it reaches them all."""
         ...
 
+    @property
+    def repeats_tasks(self) -> bool:
+        """Whether a task may run more than once, or go on when the call that began it has returned.
+
+        Where it may, files can exist that no result of a task names.
+        """
+        ...
+
     def accepts(self, rows: Any) -> bool:
         """Whether this engine can read `rows` as the input of a write."""
         ...

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi.errors import CorruptDataError, LockLostError, UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.ranges import Range
 from pyhudi.format.parquet.footer import TAIL, has_encrypted_columns
 from pyhudi.format.schema.meta_columns import RECORD_KEY
@@ -31,6 +31,9 @@ _FULL_ENOUGH = 0.03
 _TOO_LARGE = 1 / 16
 """Share of the maximum size by which a file may exceed it, if its last rows cannot be compressed as the first could."""
 _ENCRYPTED_FOOTER: Final = b"PARE"
+
+OpenedFile = tuple[Any, pq.ParquetFile]
+"""An open base file, and its reader, which has read the footer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class BaseFileWriter:
     def __init__(
         self, storage: Storage, path: str, schema: pa.Schema, settings: BaseFileSettings, keys: KeyFooter | None
     ) -> None:
-        self._storage, self._path, self._settings, self._keys = storage, path, settings, keys
+        self._settings, self._keys = settings, keys
         self._pending: list[pa.RecordBatch] = []
         self._pending_keys: list[pa.Array] = []
         self._pending_bytes = 0
@@ -128,22 +131,17 @@ class BaseFileWriter:
     def close(self, tombstones: Mapping[str, str] = MappingProxyType({})) -> WrittenFile:
         """Write the footer, `tombstones` in it, and make the file durable.
 
-        Raises `LockLostError` if another process deleted it meanwhile.
+        Whether another process has deleted the file meanwhile, because it took this write for dead, is not asked: the
+        commit looks at the timeline with the lock, and gives way to a rollback of its write.
         """
         self.flush(is_last=True)
         footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro", **tombstones}
         written = self._row_groups.close(footer if self._keys is None else {**footer, **self._keys.values()})
+        size = int(self._sink.tell())
         self._sink.close()
-        info = self._storage.info(self._path)
-        if info is None:
-            raise LockLostError(
-                "a file was deleted while it was written: another writer rolled this write back as its heartbeat had "
-                "expired; run it again",
-                path=self._path,
-            )
         columns = self._settings.indexed_columns
         ranges = ranges_of_footer(written, columns, unlisted=self._row_groups.unlisted) if columns else ()
-        return WrittenFile(self._rows, info.size, tuple(ranges))
+        return WrittenFile(self._rows, size, tuple(ranges))
 
     @property
     def _row_group_size(self) -> int:
@@ -191,13 +189,18 @@ class BaseFileFooter:
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
     """The footer of a base file. Cost: one or two ranged reads."""
     with opened_base_file(storage, path) as (_, parquet):
-        raw = parquet.metadata.metadata or {}
-        try:
-            values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
-        except UnicodeDecodeError as error:
-            raise _damaged(path, error) from error
-        schema = _schema_with_instants(parquet) or parquet.schema_arrow
-        return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values)
+        return footer_of(parquet, path)
+
+
+def footer_of(parquet: pq.ParquetFile, path: str) -> BaseFileFooter:
+    """The footer of an open base file. Raises `CorruptDataError` naming it when its values are no text."""
+    raw = parquet.metadata.metadata or {}
+    try:
+        values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
+    except UnicodeDecodeError as error:
+        raise _damaged(path, error) from error
+    schema = _schema_with_instants(parquet) or parquet.schema_arrow
+    return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values)
 
 
 def read_batches(
@@ -214,21 +217,34 @@ def read_batches(
     of one; None for all. Raises `CorruptDataError` naming the file when it does not
     parse.
     """
-    with opened_base_file(storage, path) as (source, parquet):
-        present = set(parquet.schema_arrow.names)
-        wanted = None if columns is None else [name for name in columns if name in present]
-        instants = _schema_with_instants(parquet)
-        try:
-            missing = parquet.metadata.num_rows if rows is None else len(rows)
-            groups = None if rows is None else _groups_in(parquet.metadata, rows)
-            for batch in bounded_batches(source, parquet, wanted, batch_rows, groups):
-                missing -= batch.num_rows
-                yield batch if instants is None else _retyped(batch, instants)
-                del batch  # before the next one is read: a row may take 100 MB
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise _damaged(path, error) from error
-        if missing and wanted != []:
-            raise _damaged(path, "its row groups do not have as many rows as its footer says")
+    with opened_base_file(storage, path) as opened:
+        yield from batches_of(opened, path, columns=columns, batch_rows=batch_rows, rows=rows)
+
+
+def batches_of(
+    opened: OpenedFile,
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = READ_BATCH_ROWS,
+    rows: range | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """`read_batches` of a file that is open."""
+    source, parquet = opened
+    present = set(parquet.schema_arrow.names)
+    wanted = None if columns is None else [name for name in columns if name in present]
+    instants = _schema_with_instants(parquet)
+    try:
+        missing = parquet.metadata.num_rows if rows is None else len(rows)
+        groups = None if rows is None else _groups_in(parquet.metadata, rows)
+        for batch in bounded_batches(source, parquet, wanted, batch_rows, groups):
+            missing -= batch.num_rows
+            yield batch if instants is None else _retyped(batch, instants)
+            del batch  # before the next one is read: a row may take 100 MB
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    if missing and wanted != []:
+        raise _damaged(path, "its row groups do not have as many rows as its footer says")
 
 
 def row_group_ends(footer: pq.FileMetaData) -> tuple[int, ...]:
@@ -277,7 +293,7 @@ def read_ranges(storage: Storage, path: str, columns: Sequence[str]) -> list[Ran
 
 
 @contextmanager
-def opened_base_file(storage: Storage, path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+def opened_base_file(storage: Storage, path: str) -> Iterator[OpenedFile]:
     """The file and its reader.
 
     Raises `CorruptDataError` naming it when its footer does not parse, `UnsupportedFeatureError` if it is encrypted.

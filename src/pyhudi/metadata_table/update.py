@@ -32,7 +32,7 @@ from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.table.index_definitions import remembering_definitions
 from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_timeline
+from pyhudi.table.timeline import Timeline, instant_path, load_timeline
 
 DRIVER_TASK: Final = "0-0-1"
 """The write token of logs that the driver writes: of one instant there is one log for each file group."""
@@ -48,11 +48,13 @@ def apply_change(
     *,
     engine: Engine | None = None,
     ahead: Mapping[str, Ahead] = NOTHING_AHEAD,
+    inner: Timeline | None = None,
 ) -> str:
     """Commit what an action did to the metadata table, under the table lock, right before the action completes.
 
     Returns the completion time, which that of the action must be above; an empty string where there is none. Nothing
-    happens where the table has no metadata table. `ahead`: what `write_ahead` gave.
+    happens where the table has no metadata table. `ahead`: what `write_ahead` gave. `inner`: the timeline of the
+    metadata table, where the caller knows it (`checked_timeline`).
 
     Raises `LockLostError` where the lock is gone, and `StorageError`: then the action must not complete. Cost: one
     listing, a read of the definitions of indexes, and four puts; one more listing and one put for each further
@@ -65,7 +67,7 @@ def apply_change(
     if not partitions:
         return ""
     storage, version = table.storage, inner_version(table.version)
-    timeline = load_timeline(storage, version)
+    timeline = load_timeline(storage, version) if inner is None else inner
     if any(
         (instant.requested_time, instant.action) == (change.instant_time, Action.DELTA_COMMIT)
         for instant in timeline.instants

@@ -10,6 +10,7 @@ from pyhudi.table.timeline import Timeline, load_timeline, position_of
 
 INITIAL_PREFIX = "0" * 10
 """What the instants begin with under which partitions of the metadata table were built."""
+_TIMELINE = "timeline of the metadata table"
 
 
 def problem_for_writes(table: TableState) -> str | None:
@@ -20,7 +21,7 @@ def problem_for_writes(table: TableState) -> str | None:
     """
     if FILES not in table.config.metadata_partitions:
         return "its building was not finished"
-    inner = load_timeline(table.storage, inner_version(table.version))
+    inner = table.once(_TIMELINE, lambda: load_timeline(table.storage, inner_version(table.version)))
     completed = {instant.requested_time for instant in inner.instants if instant.state is InstantState.COMPLETED}
     if not completed:
         return "it has no completed commit"
@@ -28,6 +29,15 @@ def problem_for_writes(table: TableState) -> str | None:
     if missed:
         return f"{len(missed)} write(s) are missing in it, the first of them {missed[0]}"
     return None
+
+
+def checked_timeline(table: TableState) -> Timeline | None:
+    """The timeline of the metadata table that `problem_for_writes` has seen; None where it has not looked.
+
+    For the holder of the table lock, who alone may change the metadata table, and has not since `table` was loaded.
+    """
+    found: Timeline | None = table.loaded(_TIMELINE)
+    return found
 
 
 def missing_writes(timeline: Timeline, inner: Timeline) -> tuple[str, ...]:

@@ -128,6 +128,11 @@ class SparkEngine:
         """See `Engine.on_one_machine`."""
         return runs_here(self.spark)
 
+    @property
+    def repeats_tasks(self) -> bool:
+        """True: Spark runs tasks again that failed, that were lost with their executor, or that are slow."""
+        return True
+
     def accepts(self, rows: Any) -> bool:
         """Spark DataFrames, classic and Connect."""
         return isinstance(rows, DataFrame)

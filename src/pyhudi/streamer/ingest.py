@@ -240,6 +240,7 @@ def _written(
     """Write the rows of a batch. `reached`: the checkpoint of the commit; None for one that keeps none."""
     settings, storage = ingestion.settings, ingestion.storage
     options = _options(settings, table)
+    config = replace(config, what=replace(config.what, allows_empty_commit=True))
     if reached is not None:
         kept = metadata_of(
             reached,

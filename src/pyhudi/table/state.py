@@ -88,6 +88,10 @@ class TableState:
         found: T = self._loaded[name]
         return found
 
+    def loaded(self, name: str) -> Any:
+        """A value that `once` has loaded; None where it has not."""
+        return self._loaded.get(name)
+
 
 def load_table(storage: Storage) -> TableState:
     """Open a table. Cost: one read and one listing; one more read for a table without instants.

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.errors import CorruptDataError, LockLostError, NotFoundError
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.buckets import HashRing, ring_hashes
 from pyhudi.format.file_names import file_id
 from pyhudi.format.markers import Marker, MarkerKind
@@ -343,13 +343,7 @@ def write_joined(storage: Storage, spec: DataFileSpec, join: FileJoin) -> WriteS
     create_markers(storage, target.instant_time, target.markers, [marker], groups_exist=False)
     with storage.open_output(path) as sink:
         rows = join.write(sink, str(spec.name), target.files.codec)
-    info = storage.info(path)
-    if info is None:
-        raise LockLostError(
-            "a file was deleted while it was written: another writer rolled this clustering back as its heartbeat had "
-            "expired; run it again",
-            path=path,
-        )
+        size = sink.tell()
     check_write_is_running(storage, target, path)
     return WriteStat(
         file_id=spec.file_id,
@@ -357,8 +351,8 @@ def write_joined(storage: Storage, spec: DataFileSpec, join: FileJoin) -> WriteS
         prev_commit="null",
         num_writes=rows,
         num_inserts=rows,
-        total_write_bytes=info.size,
-        file_size_in_bytes=info.size,
+        total_write_bytes=size,
+        file_size_in_bytes=size,
         partition_path=spec.partition_path,
         column_ranges=column_ranges(target, spec.partition_path, str(spec.name), _ranges(storage, path, target)),
     )

@@ -11,6 +11,7 @@ from types import TracebackType
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import TaskContext
@@ -40,7 +41,7 @@ from pyhudi.format.tombstones import (
     joined_tombstones,
     united_tombstones,
 )
-from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
+from pyhudi.io.base_file import BaseFileFooter, BaseFileSettings, BaseFileWriter, footer_of, read_footer
 from pyhudi.io.key_footer import KeyFooter
 from pyhudi.io.slices.files import SliceFiles, SourceFile
 from pyhudi.merge.pairs import flattened
@@ -123,7 +124,7 @@ class DataFileSpec:
 
     `former`: the base file that it is the next version of; None for the first one of a file group. `keeps_keys`: no
     record of that version is left out, so its bloom filter can be continued if it is large enough for `new_keys` more.
-    `has_marker`: its marker is stored already.
+    `has_marker`: its marker is stored already. `former_footer`: that of `former`, if the caller has it open.
     """
 
     target: WriteTarget
@@ -134,6 +135,7 @@ class DataFileSpec:
     keeps_keys: bool = False
     new_keys: int = 0
     has_marker: bool = False
+    former_footer: pq.ParquetFile | None = None
 
     @property
     def name(self) -> BaseFileName:
@@ -205,7 +207,7 @@ class DataFile:
         keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
         self._former_tombstones: str | None = None
         if target.tombstones_since is not None and former is not None:
-            self._former_tombstones = read_footer(storage, former.path).values.get(TOMBSTONES_KEY)
+            self._former_tombstones = _footer(storage, spec, former).values.get(TOMBSTONES_KEY)
         self._buried: list[pa.RecordBatch] = []
         self._writer = BaseFileWriter(storage, self._path, self._schema, target.files, keys)
 
@@ -393,11 +395,17 @@ def _constant(text: str, count: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([text]))
 
 
+def _footer(storage: Storage, spec: DataFileSpec, former: FormerVersion) -> BaseFileFooter:
+    if spec.former_footer is not None:
+        return footer_of(spec.former_footer, former.path)
+    return read_footer(storage, former.path)
+
+
 def _former_keys(storage: Storage, spec: DataFileSpec, former: FormerVersion) -> KeyFooter | None:
     bloom = spec.target.files.bloom
     if bloom is None:
         return None
-    footer = read_footer(storage, former.path)
+    footer = _footer(storage, spec, former)
     return KeyFooter.of_former_version(bloom, footer.values, former.path, keys=footer.rows + spec.new_keys)
 
 

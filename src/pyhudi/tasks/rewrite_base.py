@@ -23,6 +23,7 @@ from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.pieces import meetings, reordered, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align, match_columns
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.io.base_file import opened_base_file
 from pyhudi.io.log.records import delete_mask, gather
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
@@ -131,21 +132,25 @@ def _write_next(
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
     new_rows = _NewRows(batch.filter(pc.equal(batch.column(POSITION), -1)) for batch in incoming.to_batches())
-    with DataFile(
-        storage,
-        DataFileSpec(
-            target=task.target,
-            context=context,
-            partition_path=task.partition_path,
-            file_id=task.file_id,
-            former=former,
-            keeps_keys=not changes.deleted.any(),
-            new_keys=pc.sum(pc.equal(incoming.column(POSITION), -1)).as_py() or 0,
-        ),
-        numbers,
-    ) as file:
+    with (
+        opened_base_file(storage, former.path) as opened,
+        DataFile(
+            storage,
+            DataFileSpec(
+                target=task.target,
+                context=context,
+                partition_path=task.partition_path,
+                file_id=task.file_id,
+                former=former,
+                keeps_keys=not changes.deleted.any(),
+                new_keys=pc.sum(pc.equal(incoming.column(POSITION), -1)).as_py() or 0,
+                former_footer=opened[1],
+            ),
+            numbers,
+        ) as file,
+    ):
         start = 0
-        for stored in read_base_rows(storage, former.files, _copied(task.target)):
+        for stored in read_base_rows(storage, former.files, _copied(task.target), opened=opened):
             for rows, first, last in changes.meeting(start, stored):
                 part = _with_control(take_rows(incoming, changes.number[first:last]), changes.deleted[first:last])
                 _write_merged(rows, part, changes.position[first:last] - start, task.target, file)

@@ -25,8 +25,6 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.events import ActionCompleted, ConflictsChecked, FilesFinalized
-from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.commit import CommitMetadata, encode_commit_metadata
 from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
@@ -35,6 +33,7 @@ from pyhudi.metadata_table.early_records import Ahead, write_ahead
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED, Change, change_of_commit
 from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
+from pyhudi.metadata_table.write_checks import checked_timeline
 from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
@@ -62,10 +61,11 @@ from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.intents import Intent, put_intent, standing_intents, withdraw, withdraw_stale
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.markers.reading import load_markers
-from pyhudi.transaction.plan_fencing import begin_run, check_newest_run, forget_runs
+from pyhudi.transaction.plan_fencing import begin_run, check_newest_run
 from pyhudi.transaction.publish import check_not_undone, put_completed, put_requested
 from pyhudi.transaction.schema_history import keep_schema_history
 from pyhudi.transaction.settings import TransactionSettings
+from pyhudi.transaction.tidying import tidy_up_after_commit
 
 _log = logging.getLogger("pyhudi")
 
@@ -250,12 +250,16 @@ def commit(
     its heartbeat had expired, or the lock is gone; and `CommitOutcomeUnknownError` when the store does not say whether
     the last put succeeded.
 
-    Cost: three listings, one put and the lock; one read for each write that was completed, and each plan that was made,
-    since this one began; under a lock that can be lost one more put, one delete and two listings.
+    Cost: one listing, one put and the lock; one read for each write that was completed, and each plan that was made,
+    since this one began; under a lock that can be lost one more put, one delete and two listings; two listings of
+    markers where tasks may have written more than they say.
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
+    # Files that no stat names are of tasks that ran again, or of a process whose write this one goes on with.
+    all_named = transaction.run is None and engine is not None and not engine.repeats_tasks
     with _finalizing_observed(transaction, metadata):
-        _delete_lost_attempts(transaction, metadata)
+        if not all_named:
+            delete_lost_attempts(transaction, metadata)
     mine = footprint_of(metadata, unique_keys, read)
     change = change_of_commit(own, metadata, learned)
     ahead = write_ahead(base, change, transaction.environment, engine)
@@ -288,7 +292,9 @@ def commit(
         metadata = _with_columns_of_now(transaction, metadata, now)
         metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=transaction.run)
-    _tidy_up_after_commit(transaction, metadata, has_runs=transaction.run is not None)
+        announced = lock.can_be_lost
+    has_runs = transaction.run is not None
+    tidy_up_after_commit(storage, own, metadata, has_runs=has_runs, all_named=all_named, announced=announced)
     _observe_completed(transaction, metadata)
     return position_of(completed)
 
@@ -371,7 +377,7 @@ def commit_compaction(
         metadata = _with_schema_of_now(transaction, metadata, now)
         metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
-    _tidy_up_after_commit(transaction, metadata, has_runs=True)
+    tidy_up_after_commit(storage, transaction.instant_time, metadata, has_runs=True)
     _observe_completed(transaction, metadata)
     return position_of(completed)
 
@@ -411,7 +417,7 @@ def commit_clustering(
         metadata = _with_schema_of_now(transaction, metadata, now)
         metadata = _with_carried(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
-    _tidy_up_after_commit(transaction, metadata, has_runs=True)
+    tidy_up_after_commit(storage, transaction.instant_time, metadata, has_runs=True)
     _observe_completed(transaction, metadata)
     return position_of(completed)
 
@@ -508,7 +514,15 @@ def _complete(
         timeline = load_timeline(storage, now.version)
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
     change, ahead = indexed.change, indexed.ahead
-    indexed_at = apply_change(now, change, environment, lock.check_held, engine=indexed.engine, ahead=ahead)
+    indexed_at = apply_change(
+        now,
+        change,
+        environment,
+        lock.check_held,
+        engine=indexed.engine,
+        ahead=ahead,
+        inner=checked_timeline(now),
+    )
     (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock, after=indexed_at)
     keep_schema_history(now, completed, metadata)
@@ -548,36 +562,7 @@ def _correct_metadata_table(transaction: Transaction) -> None:
             apply_change(now, change_of_commit(own, metadata), environment, lock.check_held)
 
 
-def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, has_runs: bool = False) -> None:
-    """Remove the markers, run files and heartbeat of a committed transaction.
-
-    The heartbeat goes last: if this process dies first, it tells other writers that something is left to clean.
-    Also removes the files of tasks that ended while the write waited for the lock and committed: JVM Hudi would show
-    them. Files of lost attempts are searched again, because a task creates its marker long before its file.
-    """
-    storage, own = transaction.storage, transaction.instant_time
-    try:
-        for path in sorted(load_markers(storage, own) - metadata.paths()):
-            # A log of version 6 carries the instant of its slice, and a plan that was made since may name it.
-            name = parse_data_file(path.rpartition("/")[2])
-            if name is not None and name.instant_time == own:
-                storage.delete(path)
-        if has_runs:
-            forget_runs(storage, own)
-        tidy_up(storage, own)
-    except HudiError as error:
-        # The commit stands; raising would make the caller run it again.
-        _log.warning("markers and heartbeat of a commit could not be removed; a later write will do it: %s", error)
-
-
-def tidy_up(storage: Storage, instant_time: str) -> None:
-    """Remove markers, intent and heartbeat of a completed or rolled back write. Cost: three requests."""
-    storage.delete_folder(marker_folder(instant_time))
-    withdraw(storage, instant_time)
-    storage.delete(heartbeat_path(instant_time))
-
-
-def _delete_lost_attempts(transaction: Transaction, metadata: CommitMetadata) -> None:
+def delete_lost_attempts(transaction: Transaction, metadata: CommitMetadata) -> None:
     """Delete files of task attempts whose result was not used: retried or speculative tasks of Spark."""
     storage = transaction.storage
     lost = load_markers(storage, transaction.instant_time) - metadata.paths()

@@ -21,7 +21,7 @@ from pyhudi.tasks.bulk_insert import SplitTask, write_split
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
 from pyhudi.transaction.transaction import mark_inflight
-from pyhudi.write.finish import committed, write_transaction
+from pyhudi.write.finish import committed, makes_empty_commit, take_back, without_commit, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult
 from pyhudi.write.stored_texts import check_date_folders
@@ -58,6 +58,9 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
                 description="bulk insert",
             )
         stats = [stat for result in results for stat in result]
+        if not stats and not overwrite and not makes_empty_commit(job, is_computed=False):
+            take_back(transaction, operation)
+            return without_commit(job, operation)
         check_date_folders(job.table, job.keys, {stat.partition_path or "" for stat in stats})
         replaced = None
         if overwrite:

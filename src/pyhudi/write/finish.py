@@ -6,6 +6,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pyhudi.config.enums import ConcurrencyMode, DuplicatePolicy, IndexType
@@ -14,16 +15,19 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.bloom import BloomFilterType, rate_for_keys
 from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.timeline.instant import Action
+from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.index.key_value.hbase_publishing import published
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
 from pyhudi.services.rollback.rollback import undone_on_failure
 from pyhudi.table.schema import TableSchema, load_table_schema
+from pyhudi.table.timeline import instant_path
 from pyhudi.table.watermarks import WATERMARK_KEY, advanced, largest_times, load_source_times, times_to_text
 from pyhudi.transaction.conflicts.check import schema_conflict
 from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys, same_columns
 from pyhudi.transaction.idempotence import check_batch_is_new
-from pyhudi.transaction.transaction import Transaction, begin, commit, own_version
+from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.tidying import tidy_up
+from pyhudi.transaction.transaction import Transaction, begin, commit, delete_lost_attempts, own_version
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.validators import validate
@@ -51,6 +55,36 @@ def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterat
         _check_schema_unchanged(job, transaction)
         check_batch_is_new(transaction.base, job.extra_metadata, known=job.table.timeline.completed_times)
         yield transaction
+
+
+def makes_empty_commit(job: WriteJob, *, is_computed: bool) -> bool:
+    """Whether a write without rows makes a commit. `is_computed`: it searched the table for the rows to change."""
+    allowed = job.config.what.allows_empty_commit
+    if allowed is not None or not is_computed:
+        return allowed is not False
+    return bool(job.extra_metadata) or job.event_time is not None
+
+
+def take_back(transaction: Transaction, operation: WriteOperation) -> None:
+    """Remove the instant of a write whose tasks have written no rows, as if it had never begun.
+
+    There is nothing to roll back then. If the process dies before the end, others roll the write back like any other.
+    Raises `LockNotAcquiredError` and `LockLostError`. Cost: the lock, and six requests.
+    """
+    storage, instant, version = transaction.storage, transaction.instant, transaction.base.version
+    delete_lost_attempts(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
+    # Under the lock, so that no other write gets its time before all of it is gone.
+    with table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
+        lock.check_held()
+        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+            storage.delete(instant_path(replace(instant, state=state), version))
+        tidy_up(storage, instant.requested_time)
+
+
+def without_commit(job: WriteJob, operation: WriteOperation) -> WriteResult:
+    """The result of a write that had no rows and made no commit."""
+    seconds = job.environment.clock.monotonic() - job.started
+    return result_of(CommitMetadata(operation=operation, stats_by_partition={}), None, None, seconds)
 
 
 def committed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import InstantTime
 from pyhudi.markup import Shown
@@ -13,14 +14,13 @@ from pyhudi.markup import Shown
 class WriteResult(Shown):
     """What a completed write did.
 
-    `instant` is its requested time (`_hoodie_commit_time` of its rows); `completion_time` is when it became visible,
-    from where `HudiTable.changes` can go on (in version 6, which has no completion times, the instant again).
+    A write that had nothing to write may have made no commit (`hoodie.allow.empty.commit`): see `has_committed`.
     `files` counts base files written, `bytes` their size, `replaced_files` file groups taken out by an overwrite,
     `seconds` the wall-clock time of the call.
     """
 
-    instant: InstantTime
-    completion_time: InstantTime
+    _instant: InstantTime | None
+    _completion_time: InstantTime | None
     operation: str
     inserted: int
     updated: int
@@ -31,24 +31,62 @@ class WriteResult(Shown):
     partitions: int
     seconds: float
 
+    @property
+    def has_committed(self) -> bool:
+        """Whether the write made a commit. Cost: none."""
+        return self._instant is not None
+
+    @property
+    def instant(self) -> InstantTime:
+        """The requested time of the commit, the `_hoodie_commit_time` of its rows.
+
+        Raises:
+            InvalidRequestError: the write made no commit.
+
+        Cost: none.
+        """
+        return self._of_commit(self._instant)
+
+    @property
+    def completion_time(self) -> InstantTime:
+        """When the commit became visible, from where `HudiTable.changes` can go on.
+
+        In version 6, which has no completion times, the instant.
+
+        Raises:
+            InvalidRequestError: the write made no commit.
+
+        Cost: none.
+        """
+        return self._of_commit(self._completion_time)
+
+    def _of_commit(self, time: InstantTime | None) -> InstantTime:
+        if time is None:
+            raise InvalidRequestError(
+                "this write found nothing to write and made no commit, so it has no instant: ask has_committed first, "
+                "or write with hoodie.allow.empty.commit=true",
+                operation=self.operation,
+            )
+        return time
+
     def __repr__(self) -> str:
         rows = f"{self.inserted:,} inserted, {self.updated:,} updated, {self.deleted:,} deleted"
         replaced = f", {self.replaced_files:,} replaced" if self.replaced_files else ""
         return (
-            f"WriteResult({self.operation} {self.instant}: {rows}; files: {self.files:,} written{replaced}, "
-            f"{self.bytes:,} bytes; {self.seconds:.2f} s)"
+            f"WriteResult({self.operation} {self._instant or 'without a commit'}: {rows}; files: {self.files:,} "
+            f"written{replaced}, {self.bytes:,} bytes; {self.seconds:.2f} s)"
         )
 
 
 def result_of(
-    metadata: CommitMetadata, instant: InstantTime, completion_time: InstantTime, seconds: float
+    metadata: CommitMetadata, instant: InstantTime | None, completion_time: InstantTime | None, seconds: float
 ) -> WriteResult:
-    """The result that a commit's metadata spell."""
+    """The result that a commit's metadata spell; of a write without a commit both times are None."""
     stats = [stat for group in metadata.stats_by_partition.values() for stat in group]
     replaced = metadata.replaced_file_ids or {}
     return WriteResult(
-        instant=instant,
-        completion_time=completion_time,
+        _instant=instant,
+        _completion_time=completion_time,
         operation=metadata.operation.value,
         inserted=sum(stat.num_inserts or 0 for stat in stats),
         updated=sum(stat.num_update_writes or 0 for stat in stats),

@@ -42,7 +42,7 @@ from pyhudi.transaction.conflicts.footprint import Reads
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.transaction import Transaction, mark_inflight
 from pyhudi.write.bucket_placement import hashed, make_rings
-from pyhudi.write.finish import committed, write_transaction
+from pyhudi.write.finish import committed, makes_empty_commit, take_back, without_commit, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.operations import ApplyChanges, Delete, Insert, Overwrite, RowsRead, StagedWrite, Upsert, looks_up
 from pyhudi.write.placement import Batch, Placement, searched
@@ -58,21 +58,15 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
     file group. Rows of the input never pass through the driver.
     """
     storage, settings = job.table.storage, job.transaction_settings
-    if isinstance(write, Upsert | Insert | Delete) and looks_up(write) and not job.rules.selects:
-        # A stored row is merged with one row of the batch; to choose one of several would lose the others.
-        if not write.combine and not isinstance(write, Delete):
-            warnings.warn(
-                "hoodie.combine.before.upsert=false has no effect on this table: its merge rule combines all versions "
-                "of a record, also within one batch",
-                OptionWarning,
-                stacklevel=2,
-            )
-        write = replace(write, combine=True)
+    write = _combining(job, write)
     spills = job.merging.spill.folder
     with exchange_folder(job.engine, storage, settings.heartbeat, job.environment, spills) as folder:
         splits = _stage(job, rows, write, folder)
         check_date_folders(job.table, job.keys, {part.partition_path for split in splits for part in split.partitions})
         replaces = isinstance(write, Overwrite)
+        commits_anyway = replaces or makes_empty_commit(job, is_computed=_is_computed(write))
+        if not (splits or commits_anyway):
+            return without_commit(job, write.operation)
         action = Action.REPLACE_COMMIT if replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(write.operation)) if replaces else b""
         read = _read(write, splits)
@@ -98,10 +92,33 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             with task_markers(transaction, job.config, job.engine) as markers:
                 target = job.target(transaction.instant_time, markers)
                 stats = _write_files(batch, target, placement)
+            if not (stats or commits_anyway):
+                take_back(transaction, write.operation)
+                return without_commit(job, write.operation)
             put_rings(storage, rings)
             result = committed(job, transaction, write.operation, stats, replaced, placement.learned, read)
         mark_rings(storage, rings)
         return result
+
+
+def _combining(job: WriteJob, write: StagedWrite) -> StagedWrite:
+    """The write, which combines rows of one key where the table merges versions of a record."""
+    if not isinstance(write, Upsert | Insert | Delete) or not looks_up(write) or job.rules.selects:
+        return write
+    # A stored row is merged with one row of the batch; to choose one of several would lose the others.
+    if not write.combine and not isinstance(write, Delete):
+        warnings.warn(
+            "hoodie.combine.before.upsert=false has no effect on this table: its merge rule combines all versions "
+            "of a record, also within one batch",
+            OptionWarning,
+            stacklevel=3,
+        )
+    return replace(write, combine=True)
+
+
+def _is_computed(write: StagedWrite) -> bool:
+    """Whether the write is a merge, an update or a deletion by a condition."""
+    return isinstance(write, ApplyChanges) and not write.keys.by_meta_columns
 
 
 def _renewed(

@@ -33,7 +33,7 @@ from pyhudi.testing.simulation.campaign import CLOCKS, CRASHES, FAULTS, PAUSES, 
 from pyhudi.testing.simulation.explore import Budget
 from pyhudi.testing.simulation.scheduler import Powers
 from pyhudi.testing.simulation.simulated import SimStorage
-from pyhudi.transaction import heartbeat, publish, transaction
+from pyhudi.transaction import heartbeat, publish, tidying, transaction
 from pyhudi.transaction.conflicts import check as conflict_check
 from pyhudi.transaction.conflicts import footprint
 from pyhudi.transaction.heartbeat import Liveness
@@ -353,13 +353,14 @@ LAST_PUT = (
         "files of lost attempts stay",
         "nobody knows later that they do not count",
         (transaction, transaction.load_markers, always(frozenset())),
+        (tidying, tidying.load_markers, always(frozenset())),
         at="cow8/lock/retried+read",
         breaks="K14",
     ),
     mutant(
         "files of all attempts go",
         "one of them is the commit's",
-        (transaction, transaction._delete_lost_attempts, defects.delete_every_attempt),
+        (transaction, transaction.delete_lost_attempts, defects.delete_every_attempt),
         at="cow8/lock/retried+read",
         breaks="K6",
     ),

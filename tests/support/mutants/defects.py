@@ -47,7 +47,7 @@ from pyhudi.tasks.data_file import check_write_is_running
 from pyhudi.testing.simulation import key_value_writes as thin
 from pyhudi.testing.simulation import scenarios
 from pyhudi.testing.simulation.simulated import SimStorage
-from pyhudi.transaction import intents, transaction
+from pyhudi.transaction import intents, tidying, transaction
 from pyhudi.transaction.conflicts import check as conflict_check
 from pyhudi.transaction.conflicts import footprint
 from pyhudi.transaction.conflicts.footprint import Footprint
@@ -179,7 +179,7 @@ def put_completed_without_intent(storage: Storage, version: Any, completed: Any,
 
 
 def put_completed_after_tidying_up(storage: Storage, version: Any, completed: Any, *rest: Any) -> None:
-    transaction.tidy_up(storage, completed.requested_time)
+    tidying.tidy_up(storage, completed.requested_time)
     put_completed_as_it_is(storage, version, completed, *rest)
 
 

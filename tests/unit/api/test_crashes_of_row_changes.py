@@ -52,6 +52,12 @@ def joined_merge(table: pyhudi.HudiTable) -> None:
     made.when_not_matched_insert_all().when_not_matched_by_source_delete().execute()
 
 
+def insert_stored(table: pyhudi.HudiTable) -> None:
+    """Insert rows that are all stored: the index finds that, once the write has begun, which is then taken back."""
+    made = table.merge(rows((1, "oslo", 9, "m"), (3, "rome", 9, "m")), on=["id", "city"])
+    assert not made.when_not_matched_insert_all().execute().has_committed
+
+
 def overwrite_named(table: pyhudi.HudiTable) -> None:
     """Overwrite a partition to which no row goes, and one to which one does."""
     write_rows(
@@ -66,6 +72,7 @@ def overwrite_named(table: pyhudi.HudiTable) -> None:
 CHANGES: dict[str, tuple[Action, set[Row]]] = {
     "merge": (merge, {(1, "oslo", 9, "m"), THIRD, (6, "rome", 9, "m"), (7, "bern", 9, "m")}),
     "joined merge": (joined_merge, {(3, "rome", 9, "m"), (7, "bern", 9, "m")}),
+    "insertion of stored rows": (insert_stored, BEFORE),
     "update": (
         lambda t: t.update({"note": pc.scalar("u")}, [("ts", "==", 1)]),
         {FIRST, (2, "oslo", 1, "u"), (3, "rome", 1, "u")},
@@ -95,6 +102,7 @@ SERVICES: dict[str, tuple[Action, set[Row]]] = {
 NEWEST = (COW[2], MOR[2])
 MATRIX = [
     *((name, kind, 5) for name in CHANGES for kind in NEWEST),
+    *(("insertion of stored rows", kind, 1) for kind in (COW[0], MOR[1])),
     *((name, kind, 8) for name in ("merge", "joined merge") for kind in (COW[0], COW[1], MOR[0], MOR[1])),
     *(("compact", MOR[number], 8) for number in (0, 2)),
     *(("merge with compaction", MOR[number], 4) for number in (0, 2)),

@@ -44,6 +44,10 @@ class TwiceEngine(LocalEngine):
     def on_one_machine(self) -> bool:
         return False
 
+    @property
+    def repeats_tasks(self) -> bool:
+        return True
+
     def map(self, function: Callable[[TaskContext, Any], Any], tasks: Sequence[Any], **how: Any) -> list[Any]:
         def run(context: TaskContext, task: Any) -> Any:
             function(context, task)

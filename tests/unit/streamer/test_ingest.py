@@ -351,3 +351,16 @@ def test_source_is_not_asked_while_table_services_are_behind(landing: Landing):
     assert ids_in(storage) == [1]
     assert run_until_idle(streamer) == 1
     assert ids_in(storage) == [1, 2]
+
+
+def test_batch_without_rows_is_committed_with_its_checkpoint_whatever_the_options_say(landing: Landing):
+    landing.put("a", [1], ms=FIRST)
+    landing.put("b", [1], ms=FIRST + 1)
+    storage = MemoryStorage()
+    given = settings(landing, {"hoodie.allow.empty.commit": "false"}, filter_dupes=True, source_limit=1)
+    ingest(ingestion(given, storage))
+    batch = ingest(ingestion(given, storage))
+    assert batch is not None
+    assert (batch.write.has_committed, batch.write.inserted) == (True, 0)
+    assert batch.checkpoint == str(FIRST + 1)
+    assert ingest(ingestion(given, storage)) is None

@@ -55,6 +55,10 @@ class TwiceEngine(LocalEngine):
     winner: int = 0
     around: Callable[[int, Callable[[], Any]], Any] = field(default=lambda _, run: run())
 
+    @property
+    def repeats_tasks(self) -> bool:
+        return True
+
     def map(
         self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], *, size_bytes: int, description: str
     ) -> list[R]:

@@ -35,6 +35,10 @@ class SpeculatingEngine(LocalEngine):
         super().__init__()
         self.late_attempts: list[Callable[[], Any]] = []
 
+    @property
+    def repeats_tasks(self) -> bool:
+        return True
+
     def map_splits(
         self,
         rows: pa.Table,

@@ -25,6 +25,10 @@ def late_attempts(attempts: list[Callable[[], Any]]) -> LocalEngine:
     """An engine whose first attempts count; the second ones, with the rows in another order, wait to be run."""
 
     class Speculating(LocalEngine):
+        @property
+        def repeats_tasks(self) -> bool:
+            return True
+
         def map_splits(self, rows: Any, function: Any, **_: Any) -> list[Any]:
             table = as_table(rows)
             turned = table.take(pa.array(reversed(range(table.num_rows))))

@@ -120,6 +120,10 @@ def test_options_of_a_write_cannot_change_what_a_table_captures() -> None:
 
 def test_files_of_a_lost_attempt_are_removed_with_their_change_logs() -> None:
     class EngineThatTriesTwice(LocalEngine):
+        @property
+        def repeats_tasks(self) -> bool:
+            return True
+
         def map(self, function: Any, items: Any, **how: Any) -> list[Any]:
             def twice(context: TaskContext, item: Any) -> Any:
                 function(context, item)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import MOR, StepClock, environment, open_table, rows
+from tests.support.tables import MOR, StepClock, environment, new_table, open_table, rows
 
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
@@ -18,6 +18,10 @@ CLOCK = StepClock()
 KINDS = {"cow6": ({}, 6), "cow9": ({}, 9), "mor6": (MOR, 6), "mor9": (MOR, 9)}
 FLAT = ("cow6", "mor9")
 """Not `mor6`, where an upsert reads the commits since the last compaction: names of logs do not tell whose they are."""
+STATISTICS = {
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+}
 WARM_UP = 6
 """Commits before the first count: a write looks at the five newest for the size of a record."""
 
@@ -132,16 +136,12 @@ def test_commit_with_all_services_costs_as_many_requests_after_a_hundred_commits
 
 
 def test_commit_of_a_table_with_statistics_looks_anew_only_where_safety_needs_it() -> None:
-    """Properties and timeline: at the begin, with the lock before the first put and before the last, after the commit,
-    and for the clean, whose plan is made without the lock. Definitions of indexes: for the tasks, and with the lock."""
+    """Properties and timeline: at the begin, with the lock before the first put and before the last, and after the
+    commit for its services. Definitions of indexes: for the tasks, and with the lock."""
     storage = prepared({}, 9)
-    statistics = {
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.metadata.index.partition.stats.enable": "true",
-    }
     options = {"hoodie.compact.inline": "false"}
     for turn in range(2):
-        opened(storage).upsert(rows((1, "mine", WARM_UP + turn, "mine")), hudi_options=options | statistics)
+        opened(storage).upsert(rows((1, "mine", WARM_UP + turn, "mine")), hudi_options=options | STATISTICS)
     table = opened(FaultStorage(storage))
     store = table.handle.state.storage
     store.operations.clear()
@@ -150,7 +150,30 @@ def test_commit_of_a_table_with_statistics_looks_anew_only_where_safety_needs_it
 
     calls = Counter((one.name, one.path) for one in store.operations)
     folder = table.handle.state.version.timeline_folder
-    assert calls["read", ".hoodie/hoodie.properties"] == 5
-    assert calls["list_names", folder] == 5
+    assert calls["read", ".hoodie/hoodie.properties"] == 4
+    assert calls["list_names", folder] == 4
     assert calls["read", ".hoodie/.index_defs/index.json"] == 2
-    assert calls["list_names", f".hoodie/metadata/{folder}"] == 4
+    assert calls["list_names", f".hoodie/metadata/{folder}"] == 3
+
+
+CALLS = {
+    "no metadata table": ({"hoodie.metadata.enable": "false"}, 42),
+    "files": ({"hoodie.metadata.enable": "true"}, 49),
+    "files and statistics": ({"hoodie.metadata.enable": "true", **STATISTICS}, 56),
+}
+
+
+@pytest.mark.parametrize(("options", "most"), CALLS.values(), ids=CALLS)
+def test_commit_of_a_hundred_rows_into_four_partitions_makes_few_calls(options: dict[str, str], most: int) -> None:
+    """Each opened file counts once, whether it is read or written. Without table services, which are not due."""
+    cities = ("bern", "lima", "oslo", "rome")
+    store = FaultStorage(MemoryStorage())
+    table = new_table(store, **options)
+    for turn in range(5):
+        table.upsert(rows(*[(number, cities[number % 4], turn, "") for number in range(100)]), hudi_options=options)
+    store.operations.clear()
+
+    table.upsert(rows(*[(number, cities[number % 4], 5, "") for number in range(100)]), hudi_options=options)
+
+    calls = Counter(one.name for one in store.operations if one.name != "close_output")
+    assert calls.total() <= most, calls

@@ -15,7 +15,14 @@ import pyarrow as pa
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.io.base_file import READ_BATCH_ROWS, opened_base_file, read_batches, row_group_ends
+from pyhudi.io.base_file import (
+    READ_BATCH_ROWS,
+    OpenedFile,
+    batches_of,
+    opened_base_file,
+    read_batches,
+    row_group_ends,
+)
 from pyhudi.io.slices.files import SliceFiles, SourceFile
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import FileInfo, Storage
@@ -36,22 +43,24 @@ def read_base_rows(
     *,
     batch_rows: int = READ_BATCH_ROWS,
     rows: range | None = None,
+    opened: OpenedFile | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the base file of a slice, which has one, with the columns of `schema` that it has, in its order.
 
-    `rows`: which ones, by `row_ranges`; None for all. The types are those of the file. Columns that the source has only
-    in the names of its folders have the types of `schema`. Cost: the wanted columns; of a skeleton and its source only
-    the one that has wanted columns is opened, and one more request for the source. Memory: see `read_batches`.
+    `rows`: which ones, by `row_ranges`; None for all. `opened`: the base file, if the caller has it open. The types are
+    those of the file. Columns that the source has only in the names of its folders have the types of `schema`. Cost:
+    the wanted columns; of a skeleton and its source only the one that has wanted columns is opened, and one more
+    request for the source. Memory: see `read_batches`.
 
     Raises:
         CorruptDataError: a file is damaged; or the source is gone, or is not what it was at the bootstrap.
     """
     names = files.names_in_base
     if names is None:
-        yield from _stored_rows(storage, files, schema, batch_rows, rows)
+        yield from _stored_rows(storage, files, schema, batch_rows, rows, opened)
         return
     stored = pa.schema([field.with_name(name) for field in schema if (name := names.stored(field.name)) is not None])
-    for batch in _stored_rows(storage, files, stored, batch_rows, rows):
+    for batch in _stored_rows(storage, files, stored, batch_rows, rows, opened):
         today = names.of_today(batch)
         present = set(today.schema.names)
         yield today.select([name for name in schema.names if name in present])
@@ -59,25 +68,35 @@ def read_base_rows(
 
 
 def _stored_rows(
-    storage: Storage, files: SliceFiles, schema: pa.Schema, batch_rows: int, rows: range | None
+    storage: Storage,
+    files: SliceFiles,
+    schema: pa.Schema,
+    batch_rows: int,
+    rows: range | None,
+    opened: OpenedFile | None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows under the names of the file."""
     base = files.base
     assert base is not None
+
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        if opened is not None:
+            return batches_of(opened, base, columns=columns, batch_rows=batch_rows, rows=rows)
+        return read_batches(storage, base, columns=columns, batch_rows=batch_rows, rows=rows)
+
     if files.source is None:
-        yield from read_batches(storage, base, columns=schema.names, batch_rows=batch_rows, rows=rows)
+        yield from read(schema.names)
         return
     meta = [name for name in schema.names if name in META_COLUMNS]
     others = pa.schema([field for field in schema if field.name not in META_COLUMNS])
     if not len(others):
-        yield from read_batches(storage, base, columns=meta, batch_rows=batch_rows, rows=rows)
+        yield from read(meta)
         return
     source = read_source_rows(files.source, base, others, batch_rows=batch_rows, rows=rows)
     if not meta:
         yield from source
         return
-    skeleton = read_batches(storage, base, columns=meta, batch_rows=batch_rows, rows=rows)
-    for left, right in _side_by_side(skeleton, source, base, files.source):
+    for left, right in _side_by_side(read(meta), source, base, files.source):
         names = [*left.schema.names, *right.schema.names]
         present = set(names)
         yield pa.RecordBatch.from_arrays([*left.columns, *right.columns], names=names).select(

@@ -38,6 +38,7 @@ from pyhudi.markup import Shown
 from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.file_changes import change_of_clean
 from pyhudi.metadata_table.update import apply_change
+from pyhudi.metadata_table.write_checks import checked_timeline
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
 from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.frame.service import Due, ServiceCall
@@ -130,7 +131,11 @@ def clean(call: ServiceCall, *, spares_readers: bool = True) -> Cleaned | None:
     `spares_readers`: see `Retention`. Errors: see `execute_clean`.
     Cost: that of `plan_clean`, one delete per file, and the lock twice.
     """
-    call = call.reloaded()
+    return clean_loaded(call.reloaded(), spares_readers=spares_readers)
+
+
+def clean_loaded(call: ServiceCall, *, spares_readers: bool = True) -> Cleaned | None:
+    """`clean` of a table that was loaded a moment ago: each plan is checked again with the lock."""
     storage, version = call.table.storage, call.table.version
     pending = pending_cleans(call.table.timeline)
     for instant in pending:
@@ -268,7 +273,8 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
             extra=plan.extra,
         )
         change, clock = change_of_clean(instant.requested_time, metadata), call.environment.clock
-        indexed_at = apply_change(table, change, call.environment, lock.check_held)
+        inner = checked_timeline(table)
+        indexed_at = apply_change(table, change, call.environment, lock.check_held, inner=inner)
         completed = completed_now(instant, table.timeline, table.config, clock, after=indexed_at)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
     earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None

@@ -13,7 +13,7 @@ from pyhudi.config.enums import FailedWritesPolicy, TableType
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.services.archiving.archive import archive, archiving_due
-from pyhudi.services.cleaning.execute import clean, clean_due, execute_clean, pending_cleans, schedule_clean
+from pyhudi.services.cleaning.execute import clean_due, clean_loaded, execute_clean, pending_cleans, schedule_clean
 from pyhudi.services.clustering.execute import run_clustering
 from pyhudi.services.clustering.schedule import clustering_due, schedule_clustering
 from pyhudi.services.compaction.execute import Compacted, run_compaction
@@ -135,7 +135,7 @@ def _clean_mode(call: ServiceCall) -> Mode:
 
 
 def _clean(call: ServiceCall) -> tuple[Work, ...]:
-    done = clean(call)
+    done = clean_loaded(call)
     return () if done is None else (Work(instant=done.instant, files_deleted=done.files),)
 
 

@@ -46,7 +46,7 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
 from pyhudi.transaction.locks.table_lock import HeldLock
 from pyhudi.transaction.plan_fencing import forget_runs
-from pyhudi.transaction.transaction import tidy_up
+from pyhudi.transaction.tidying import tidy_up
 
 _SERVICES = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
 _RESIZING = (Action.CLUSTERING, Action.REPLACE_COMMIT)

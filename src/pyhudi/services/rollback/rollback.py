@@ -47,7 +47,8 @@ from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.plan_fencing import forget_runs, is_taken_over
 from pyhudi.transaction.publish import put_requested
 from pyhudi.transaction.settings import TransactionSettings
-from pyhudi.transaction.transaction import Transaction, tidy_up
+from pyhudi.transaction.tidying import tidy_up
+from pyhudi.transaction.transaction import Transaction
 
 __all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write", "roll_back_plan"]
 

@@ -162,7 +162,8 @@ def _made(spark: SparkSession, new: NewTable, location: str) -> Iterator[HudiTab
     with removed_on_failure(made.handle.state.storage, config, SYSTEM, created=True):
         given = {**session_options(spark), **new.options}
         table = HudiTable.for_path(location, hudi_options=with_session_store(spark, location, given))
-        written = None if new.rows is None else table.bulk_insert(new.rows).instant
+        result = None if new.rows is None else table.bulk_insert(new.rows)
+        written = result.instant if result is not None and result.has_committed else None
         try:
             yield table
         except BaseException:

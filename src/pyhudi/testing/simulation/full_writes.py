@@ -35,6 +35,11 @@ class _OutlivedEngine(LocalEngine):
     attempts: list[Attempt] = field(default_factory=list)
     is_abandoned: bool = False
 
+    @property
+    def repeats_tasks(self) -> bool:
+        """See `Engine.repeats_tasks`."""
+        return True
+
     def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
         """See `Engine.map`."""
         if tasks and hasattr(tasks[0], "target"):

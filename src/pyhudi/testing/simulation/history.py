@@ -30,7 +30,7 @@ class Told:
         began: the step of the run at which the call began.
         ended: the step of the run at which the call ended.
         error: the error that the call raised.
-        instant: for a write, its instant time.
+        instant: for a write, its instant time; None if it found nothing to write.
         position: for a write, its position in the history of the table.
         rows: for a read, the rows.
         seen: for a read, the instant times of the completed writes on its timeline.

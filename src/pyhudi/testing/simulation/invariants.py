@@ -393,23 +393,22 @@ def check_answers(facts: Facts) -> Iterator[str]:
         if answer.rows is not None or answer.actor not in facts.history.requests:
             continue
         match answer.verdict:
-            case Verdict.DONE if answer.instant not in facts.metadata and answer.instant not in facts.history.undone:
+            case Verdict.DONE if answer.instant not in {*facts.metadata, *facts.history.undone, None}:
                 yield f"K3: {answer.actor} was told that {answer.instant} is committed, and it is not"
             case Verdict.DONE if answer.actor not in committed and _is_own(facts, answer):
                 yield f"K3: {answer.actor} was told that {answer.instant} is committed, and that is another one's write"
-            case Verdict.REFUSED if answer.actor in committed:
-                yield f"K3: {answer.actor} got {type(answer.error).__name__}; {committed[answer.actor]} is committed"
+            case Verdict.REFUSED | Verdict.DONE if answer.instant is None and answer.actor in committed:
+                was_told = "no commit" if answer.error is None else type(answer.error).__name__
+                yield f"K3: {answer.actor} got {was_told}; {committed[answer.actor]} is committed"
             case Verdict.UNKNOWN if (instant := _instant_of(answer.error)) is not None:
                 outcome = outcome_of(facts.table, instant)
                 if (outcome is Outcome.COMMITTED) is not (instant in facts.metadata):
                     yield f"K3: {instant} is said to be {outcome.value}, which it is not"
-            case _:
-                pass
 
 
-def _is_own(facts: Facts, one: Told) -> bool:
-    """Whether the write in an actor's answer must be its own: not if it was rolled back, or has another's batch."""
-    return one.instant not in facts.history.undone and facts.history.requests[one.actor].batch is None
+def _is_own(facts: Facts, answer: Told) -> bool:
+    """Whether the write in an actor's answer must be its own: not if it was undone, another's batch, or none at all."""
+    return answer.instant not in {*facts.history.undone, None} and facts.history.requests[answer.actor].batch is None
 
 
 def _instant_of(error: HudiError | None) -> str | None:

@@ -47,8 +47,8 @@ def write(request: Callable[[str], Request]) -> Role:
                     verdict=Verdict.DONE,
                     began=began,
                     ended=stage.run.steps,
-                    instant=result.instant,
-                    position=result.completion_time,
+                    instant=result.instant if result.has_committed else None,
+                    position=result.completion_time if result.has_committed else "",
                 )
             )
 

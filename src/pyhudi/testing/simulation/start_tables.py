@@ -245,12 +245,20 @@ class Seat:
 
 
 class SimulatedEngine(LocalEngine):
-    """A local engine with its exchange files on the table's store, as on a cluster, so that the simulator sees them."""
+    """A local engine with its exchange files on the table's store, as on a cluster, so that the simulator sees them.
+
+    Simulated writes make files of attempts that do not count, as tasks of a cluster do.
+    """
 
     @property
     def on_one_machine(self) -> bool:
         """See `Engine.on_one_machine`."""
         return False
+
+    @property
+    def repeats_tasks(self) -> bool:
+        """See `Engine.repeats_tasks`."""
+        return True
 
 
 @cache
