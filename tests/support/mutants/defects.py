@@ -11,6 +11,7 @@ from tests.support.mutants.tools import always, patched, stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.markers import marker_folder
 from pyhudi.format.timeline.archived_log_writing import MERGE_PLAN_FILE
 from pyhudi.format.timeline.instant import (
     Instant,
@@ -265,7 +266,7 @@ def run_that_leaves_the_files(table: Any, undo: Any, plan: Any, *rest: Any, **mo
 
 
 def removes_only_the_markers(call: Any, run: Any, _files_of_former_run: Any) -> None:
-    call.table.storage.delete_folder(transaction.marker_folder(run.instant.requested_time))
+    call.table.storage.delete_folder(marker_folder(run.instant.requested_time))
 
 
 def tidy_up_but_for_markers(storage: Storage, instant_time: str) -> None:
@@ -274,7 +275,7 @@ def tidy_up_but_for_markers(storage: Storage, instant_time: str) -> None:
 
 
 def tidy_up_but_for_the_heartbeat(storage: Storage, instant_time: str) -> None:
-    storage.delete_folder(transaction.marker_folder(instant_time))
+    storage.delete_folder(marker_folder(instant_time))
     intents.withdraw(storage, instant_time)
 
 
