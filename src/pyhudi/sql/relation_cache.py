@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -29,6 +29,9 @@ _PARSER = "org.apache.spark.sql.execution.SparkSqlParser"
 _THROWABLE, _UTILITIES = "java.lang.Throwable", "org.apache.spark.util.Utils"
 _READS = re.compile(r"\bRelationResolution\.\S*(?:resolveRelation|tryResolvePersistent)|\bFindDataSourceTable\b")
 """What Spark does when it asks for the rows of a table, in a trace of its calls."""
+_FRAMES: Final = 60
+"""How many calls of a trace are searched; those that ask are among the first 31. Of an answer above 8 KiB py4j sends
+the rest 40 ms later."""
 
 
 class RelationCache(CalledByJava):
@@ -77,7 +80,9 @@ class RelationCache(CalledByJava):
 
     def _is_of_query(self) -> bool:
         """Whether the JVM asks here for rows. Its thread that waits for this answer makes the trace."""
-        return _READS.search(self._utilities.exceptionString(self._throwable())) is not None
+        trace = self._throwable()
+        trace.setStackTrace(trace.getStackTrace()[:_FRAMES])
+        return _READS.search(self._utilities.exceptionString(trace)) is not None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

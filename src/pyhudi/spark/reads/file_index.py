@@ -149,7 +149,7 @@ def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str,
         jvm.data_type(spark_schema(files.pruner.schema)),
         index.metadataOpsTimeNs(),
         jvm.named(f"{DATASOURCES}.parquet.ParquetFileFormat")(),
-        jvm.root.PythonUtils.toScalaMap(dict(options)),
+        jvm.collections.toScalaMap(dict(options)),
         spark._jsparkSession,
     )
     return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)

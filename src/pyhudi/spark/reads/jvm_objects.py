@@ -61,6 +61,11 @@ class Jvm:
         """The only instance of a Scala object."""
         return getattr(self.named(f"{name}$"), "MODULE$")
 
+    @property
+    def collections(self) -> Any:
+        """What makes Scala's collections of Java's. By its full name the JVM finds it without a search of packages."""
+        return self.named("org.apache.spark.api.python.PythonUtils")
+
     def field(self, class_name: str, name: str) -> Any:
         """A field of a class of Spark, also a private one, to be read and set by reflection."""
         loader = self.spark._jsparkSession.getClass().getClassLoader()
@@ -70,7 +75,7 @@ class Jvm:
 
     def sequence(self, items: Sequence[Any]) -> Any:
         """A Scala sequence. Cost: one call per item."""
-        return self.root.PythonUtils.toSeq(list(items))
+        return self.collections.toSeq(list(items))
 
     def texts(self, texts: Sequence[str]) -> Any:
         """An array of texts without line breaks."""

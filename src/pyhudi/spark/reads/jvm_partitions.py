@@ -62,7 +62,7 @@ class JvmPartitions:
         kind = self._method_type(DIRECTORY, f"{_CATALYST}.InternalRow", statuses)
         make = self._lookup.findStatic(of_class, "apply", kind)
         made = self._each(make, [self._rows(partitions), self.jvm.file_statuses(files)], len(partitions))
-        return self.jvm.root.PythonUtils.toSeq(self.jvm.named("java.util.Arrays").asList(made))
+        return self.jvm.collections.toSeq(self.jvm.named("java.util.Arrays").asList(made))
 
     def _rows(self, partitions: Sequence[PartitionOf]) -> Any:
         """An array of Spark's rows."""
