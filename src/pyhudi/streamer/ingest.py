@@ -165,10 +165,14 @@ def _round(
     if asked is None or quiet.after != begin.checkpoint:
         asked = _pull(ingestion, begin.checkpoint, observe)
     quiet.after = None
-    pull, batch = _next_batch(ingestion, table, begin.checkpoint, asked, observe)
+    if asked is None and not settings.commits_without_change:
+        return _nothing_new(ingestion, table, begin.checkpoint)
+    config = WriteConfig.from_options(_options(settings, table))
+    if settings.changes is not None:
+        config = settings.changes.with_event_times(config)
+    pull, batch = _next_batch(ingestion, table, config, begin.checkpoint, asked, observe)
     if batch is None:
         return Idle.NOTHING_NEW
-    config = _write_config(settings, table)
     reached = begin.checkpoint if pull is None else pull.reached
     if config.input.tracks_event_time and settings.reads_kafka:
         kept = watermark_of_topic(batch.rows, reached, table, config, now=clock.now_ms())
@@ -188,26 +192,33 @@ def _round(
     return IngestedBatch(items=items, failed=failed, checkpoint=reached.text, write=write_done)
 
 
-def _write_config(settings: Settings, table: TableState | None) -> WriteConfig:
-    config = WriteConfig.from_options(_options(settings, table))
-    return config if settings.changes is None else settings.changes.with_event_times(config)
+def _nothing_new(ingestion: Ingestion, table: TableState | None, after: Checkpoint) -> Idle:
+    """Remember where the source had nothing new."""
+    quiet = ingestion.quiet
+    quiet.after, quiet.until = after, ingestion.environment.clock.monotonic() + _REMEMBERED_SECONDS
+    quiet.table_name = None if table is None else table.config.name
+    return Idle.NOTHING_NEW
 
 
 def _next_batch(
-    ingestion: Ingestion, table: TableState | None, after: Checkpoint, pull: Pull | None, observe: Observe
+    ingestion: Ingestion,
+    table: TableState | None,
+    config: WriteConfig,
+    after: Checkpoint,
+    pull: Pull | None,
+    observe: Observe,
 ) -> tuple[Pull | None, Batch | None]:
     """What the source gave after a checkpoint, and its rows; no batch where nothing is to be written.
 
     What has neither rows nor columns makes no table, and so no commit that could keep how far the source was read: as a
     range of a topic from which everything was compacted away. Then what comes after it is read at once.
     """
-    settings, quiet = ingestion.settings, ingestion.quiet
+    settings = ingestion.settings
     while True:
         if pull is None and not settings.commits_without_change:
-            quiet.after, quiet.until = after, ingestion.environment.clock.monotonic() + _REMEMBERED_SECONDS
-            quiet.table_name = None if table is None else table.config.name
+            _nothing_new(ingestion, table, after)
             return None, None
-        batch = batch_of(pull, settings, table, _write_config(settings, table), ingestion.errors)
+        batch = batch_of(pull, settings, table, config, ingestion.errors)
         if batch is not None or pull is None:
             return pull, batch
         if pull.must_be_kept:

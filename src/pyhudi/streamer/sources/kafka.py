@@ -86,7 +86,7 @@ class KafkaSource:
             read_apart=functools.partial(self._rows_apart, topic_id, fetch),
             items=sum(end.values()) - sum(begin.values()),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
-            behind=sum(bounds.latest[partition] - offset for partition, offset in begin.items()),
+            behind=_behind(begin, bounds),
         )
 
     def read_range(self, after: Checkpoint, *, limit: int | None) -> Range | None:
@@ -100,7 +100,7 @@ class KafkaSource:
             topic_id=topic_id,
             messages=self._messages(begin, end),
             reached=Checkpoint(text=text, state=_state(topic_id, text, {})),
-            behind=sum(bounds.latest[partition] - offset for partition, offset in begin.items()),
+            behind=_behind(begin, bounds),
         )
 
     def pull_of(self, some: Range, messages: pa.Table) -> Pull:
@@ -241,6 +241,11 @@ def _rows_of_avro(
 ) -> pa.Table:
     del fits  # Avro says its types, which the columns of the table grow to or not
     return rows_of_avro(values, registry.schema, wanted, stored)
+
+
+def _behind(begin: Offsets, bounds: Bounds) -> int:
+    """How many offsets of the topic are from the begin of a batch on."""
+    return sum(bounds.latest[partition] - offset for partition, offset in begin.items())
 
 
 def routed_source(source: KafkaSource) -> RoutedSource:
