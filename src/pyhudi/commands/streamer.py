@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyhudi.commands.arguments import JSON, argument, command, key_and_value
 from pyhudi.commands.output import Output, finish_output
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
 if TYPE_CHECKING:
+    from pyhudi.streamer.many import TableResult
     from pyhudi.streamer.result import StreamerResult
 
 INTERRUPTED: Final = 130
@@ -22,12 +23,15 @@ _ROUNDS: Final = "max.rounds.without.new.data.to.shutdown"
 _EPILOG = (
     "Exit status: 0 if all went well, also where there was nothing new; 1 if the source or the write failed; 2 if the"
     " arguments or an option were refused; 130 after Ctrl-C or SIGTERM. After 1 and 130 nothing of the last batch is in"
-    " the table, and the next run reads it again."
+    " the table, and the next run reads it again. Of many tables one that fails stops no other; 1 says that the last"
+    " round of one has failed."
 )
 
 
 @command(
-    argument("--target-base-path", required=True, metavar="PATH", help="the path or URI of the table"),
+    argument("--target-base-path", metavar="PATH", help="the path or URI of the table"),
+    argument("--config-folder", metavar="PATH", help="of many tables: the folder with a property file of each"),
+    argument("--base-path-prefix", metavar="PATH", help="of many tables: the folder in which they are"),
     argument("--target-table", metavar="NAME", help="the name of a new table"),
     argument("--table-type", metavar="TYPE", help="COPY_ON_WRITE or MERGE_ON_READ, of a new table"),
     argument("--source-class", default="JsonDFSSource", metavar="CLASS", help="such as ParquetDFSSource"),
@@ -39,7 +43,7 @@ _EPILOG = (
     ),
     argument("--op", default="UPSERT", help="UPSERT, INSERT, BULK_INSERT and so on"),
     argument("--filter-dupes", action="store_true", help="with INSERT: drop rows whose keys are there"),
-    argument("--props", metavar="FILE", help="a property file with options"),
+    argument("--props", metavar="FILE", help="a property file with options; of many tables also their list"),
     argument(
         "--hoodie-conf",
         action="append",
@@ -71,33 +75,80 @@ _EPILOG = (
     epilog=_EPILOG,
 )
 def streamer(chosen: argparse.Namespace, output: Output) -> int:
-    """Read what is new in files or queues into a table, with the arguments of JVM Hudi's HoodieStreamer."""
-    from pyhudi.streamer.loop import run as run_streamer  # noqa: PLC0415 - help does without
+    """Read what is new in files or queues into tables, with the arguments of JVM Hudi's HoodieStreamer.
 
+    One table has --target-base-path; many have --config-folder, as with HoodieMultiTableStreamer.
+    """
+    if (chosen.target_base_path is None) == (chosen.config_folder is None):
+        raise ConfigError("give --target-base-path for one table, or --config-folder for those that --props lists")
     if chosen.json and chosen.continuous:
         raise ConfigError("--json prints one document, and --continuous has no end: give one of them")
+    if chosen.post_write_termination_strategy_class is not None and not chosen.continuous:
+        raise ConfigError("--post-write-termination-strategy-class is for --continuous")
     conf = dict(chosen.hoodie_conf)
     ends = _termination(chosen.post_write_termination_strategy_class, conf.pop(_ROUNDS, "3"))
     other = ("json", "hoodie_conf", "post_write_termination_strategy_class")
     arguments = {name: value for name, value in vars(chosen).items() if name not in other}
-    if chosen.continuous:
-        arguments["post_write_termination"] = _shown(ends, output)
-    elif chosen.post_write_termination_strategy_class is not None:
-        raise ConfigError("--post-write-termination-strategy-class is for --continuous")
     former = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        result = run_streamer(**arguments, hoodie_conf=conf)
+        if chosen.config_folder is None:
+            return _one_table({**arguments, "hoodie_conf": conf}, ends, output)
+        return _many_tables({**arguments, "hoodie_conf": conf}, ends, output)
     except KeyboardInterrupt:
         output.note("stopped: what was not committed is read again by the next run")
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+def _one_table(arguments: dict[str, Any], ends: Callable[[int], bool], output: Output) -> int:
+    from pyhudi.streamer.loop import run as run_streamer  # noqa: PLC0415 - help does without
+
+    del arguments["config_folder"]
+    if arguments.pop("base_path_prefix") is not None:
+        raise ConfigError("--base-path-prefix is for --config-folder")
+    if arguments["continuous"]:
+        arguments["post_write_termination"] = _shown(ends, output)
+    result = run_streamer(**arguments)
     if output.as_json:
-        written = None if result.last is None else asdict(result.last.write)
-        output.document({"write": written, "checkpoint": result.checkpoint})
-    elif not chosen.continuous:
+        output.document(_document(result))
+    elif not arguments["continuous"]:
         output.line(_line(result))
     return 0
+
+
+def _many_tables(arguments: dict[str, Any], ends: Callable[[int], bool], output: Output) -> int:
+    from pyhudi.streamer.many import run_many  # noqa: PLC0415 - help does without
+    from pyhudi.streamer.table_files import configs_of_folder  # noqa: PLC0415
+
+    del arguments["target_base_path"]
+    if arguments["props"] is None:
+        raise ConfigError("--config-folder needs --props, the file that lists the tables")
+    if arguments.pop("target_table") is not None:
+        raise ConfigError("--target-table is for one table: of many, the property file of each names it")
+    continuous = arguments.pop("continuous")
+    configs = configs_of_folder(**arguments)
+    termination = _shown_of_many(ends, output) if continuous else None
+    results = run_many(configs, continuous=continuous, post_write_termination=termination)
+    if output.as_json:
+        output.document({"tables": [_document_of_table(table) for table in results]})
+    elif not continuous:
+        for table in results:
+            output.line(f"{table.path}: {_line(table.result)}")
+    for table in results:
+        if table.error is not None:
+            output.note(f"{table.path} failed: {table.error}")
+    return 1 if any(table.error is not None for table in results) else 0
+
+
+def _document(result: StreamerResult) -> dict[str, Any]:
+    written = None if result.last is None else asdict(result.last.write)
+    return {"write": written, "checkpoint": result.checkpoint}
+
+
+def _document_of_table(table: TableResult) -> dict[str, Any]:
+    error = None if table.error is None else str(table.error)
+    return {"path": table.path, **_document(table.result), "error": error}
 
 
 def _termination(strategy: str | None, rounds: str) -> Callable[[int], bool]:
@@ -121,6 +172,24 @@ def _shown(ends: Callable[[int], bool], output: Output) -> Callable[[StreamerRes
             shown = result.batches
             output.line(_line(result))
             finish_output()
+        return ends(idle)
+
+    return show
+
+
+def _shown_of_many(ends: Callable[[int], bool], output: Output) -> Callable[[Sequence[TableResult]], bool]:
+    """The termination, which also prints each batch; a round of all tables whose turn it is counts once."""
+    shown: dict[str, int] = {}
+    idle = 0
+
+    def show(results: Sequence[TableResult]) -> bool:
+        nonlocal idle
+        new = [table for table in results if table.result.batches > shown.get(table.path, 0)]
+        for table in new:
+            shown[table.path] = table.result.batches
+            output.line(f"{table.path}: {_line(table.result)}")
+        finish_output()
+        idle = 0 if new else idle + 1
         return ends(idle)
 
     return show

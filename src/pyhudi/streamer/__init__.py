@@ -4,5 +4,6 @@ from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.loop import run
 from pyhudi.streamer.many import TableResult, run_many
 from pyhudi.streamer.result import IngestedBatch, StreamerResult
+from pyhudi.streamer.table_files import configs_of_folder
 
-__all__ = ["IngestedBatch", "StreamerConfig", "StreamerResult", "TableResult", "run", "run_many"]
+__all__ = ["IngestedBatch", "StreamerConfig", "StreamerResult", "TableResult", "configs_of_folder", "run", "run_many"]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import HudiOptions, joined, known_options, table_type_of
+from pyhudi.api.arguments import joined, known_options, table_type_of
 from pyhudi.config.location import table_path
 from pyhudi.config.option import text_of
 from pyhudi.config.registry import OPTIONS
-from pyhudi.errors import ConfigError, NotFoundError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
-from pyhudi.storage.bounded import read_at_most
-from pyhudi.storage.open import open_storage
 from pyhudi.storage.options import select_storage_options
 from pyhudi.streamer.change_data import ChangeData, change_data_of
 from pyhudi.streamer.config import StreamerConfig
+from pyhudi.streamer.named_files import properties_of_file
 from pyhudi.streamer.schemas import group_of, provided_schema
 from pyhudi.streamer.transformers import Transform, options_by_id, transforms_of
 
@@ -78,7 +75,10 @@ def settings_of(config: StreamerConfig) -> Settings:
 
     Raises `ConfigError` and `UnsupportedFeatureError`; nothing is written. Cost: a read of the files that are named.
     """
-    given: dict[str, Any] = {**_properties(config.props, config.hoodie_conf), **(config.hoodie_conf or {})}
+    conf = config.hoodie_conf or {}
+    stores = select_storage_options({name: text_of(value) for name, value in conf.items()})
+    of_file = {} if config.props is None else properties_of_file(config.props, stores)
+    given: dict[str, Any] = {**of_file, **conf}
     named = {name: value for name, value in given.items() if _is_ours(name) and not name.endswith(_NOT_NEEDED)}
     client = {name: text_of(value) for name, value in given.items() if not _is_ours(name) and value is not None}
     by_id = {name: text_of(named.pop(name)) for name in options_by_id(config.transformer_class, list(named))}
@@ -107,24 +107,6 @@ def settings_of(config: StreamerConfig) -> Settings:
         transforms=transforms_of(config.transformer_class, {**options, **by_id}),
         changes=change_data_of(config.source_class, operation, options),
     )
-
-
-def _properties(path: str | os.PathLike[str] | None, hoodie_conf: HudiOptions | None) -> dict[str, str]:
-    """The values of a property file, whose store may need options of `hoodie_conf`."""
-    if path is None:
-        return {}
-    folder, _, name = os.fspath(path).rpartition("/")
-    of_store = select_storage_options({name: text_of(value) for name, value in (hoodie_conf or {}).items()})
-    storage = open_storage(folder or ("/" if os.fspath(path).startswith("/") else "."), of_store)
-    try:
-        found = parse_properties(read_at_most(storage, name, PROPERTIES_BYTES_MAX), path=os.fspath(path))
-    except NotFoundError as error:
-        raise ConfigError("there is no such property file", props=os.fspath(path)) from error
-    if "include" in found:
-        raise UnsupportedFeatureError(
-            "include in a property file is not built: put its lines into the file", props=path
-        )
-    return found
 
 
 def _is_ours(name: str) -> bool:
