@@ -54,12 +54,13 @@ test-spark:  ## Run the tests on Spark with PySpark SPARK (4.0); Spark Connect i
 
 # As the release workflow does it: in a copy of the checkout, in which nothing of src can be imported.
 WHEEL := .venvs/wheel
-test-wheel:  ## Build wheel and sdist, and try the wheel without the checkout: examples, README and pages, with PySpark SPARK (4)
+test-wheel:  ## Build wheel and sdist, and try the wheel without the checkout: each extra, examples, README and pages, with PySpark SPARK (4)
 	rm -rf $(WHEEL)
 	$(PYTHON) -m venv $(WHEEL)/build
 	$(WHEEL)/build/bin/python -m pip install --quiet build
 	$(WHEEL)/build/bin/python -m build --outdir $(WHEEL)/dist
 	$(PYTHON) tools/check_wheel.py $(WHEEL)/dist/*.whl
+	$(PYTHON) tools/extras.py $(WHEEL)/dist/*.whl
 	$(PYTHON) -m venv $(WHEEL)/installed
 	$(WHEEL)/installed/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(WHEEL)/installed/bin/python -m pip install --quiet "$$(ls $(WHEEL)/dist/*.whl)[spark,java,duckdb,databases]" 'pyspark==$(or $(SPARK),4).*'

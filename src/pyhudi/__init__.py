@@ -147,7 +147,14 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of ours
         second.
         """
         if name in _HOMES:
-            return getattr(importlib.import_module(_HOMES[name]), name)
+            try:
+                return getattr(importlib.import_module(_HOMES[name]), name)
+            except ModuleNotFoundError as error:
+                if str(error.name).partition(".")[0] != "pyspark":
+                    raise
+                raise errors.UnsupportedFeatureError(
+                    f"pyhudi.{name} needs PySpark 3.5 or newer: pip install 'pyhudi[spark]'", package="pyspark"
+                ) from error
         raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -54,6 +56,16 @@ PUBLIC = {
 
 def test_public_names_are_these_and_no_others():
     assert set(pyhudi.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS_SPARK))
+def test_name_that_needs_spark_says_without_pyspark_what_to_install(name: str):
+    """A process of its own: in this one PySpark may be loaded."""
+    program = f"import sys; sys.modules['pyspark'] = None; import pyhudi; pyhudi.{name}"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (
+        f"UnsupportedFeatureError: pyhudi.{name} needs PySpark 3.5 or newer: pip install 'pyhudi[spark]'" in run.stderr
+    )
 
 
 def test_public_names_are_sorted():

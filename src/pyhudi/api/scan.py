@@ -120,7 +120,7 @@ class Scan:
         >>> table.scan().to_duckdb("trips").sql("SELECT sum(fare) FROM trips").fetchall()
         [(16.5,)]
         """
-        with _needed("duckdb", by="to_duckdb"):
+        with _needed("duckdb", by="to_duckdb", install="'pyhudi[duckdb]'"):
             import duckdb  # noqa: PLC0415
         into: DuckDBPyConnection = duckdb.connect() if connection is None else connection
         into.register(table_name, self.to_arrow())
@@ -329,12 +329,14 @@ def _scan(handle: TableHandle, request: ReadConfig, columns: Sequence[str] | Non
 
 
 @contextmanager
-def _needed(package: str, *, by: str) -> Iterator[None]:
+def _needed(package: str, *, by: str, install: str | None = None) -> Iterator[None]:
     """Say of a package that is not there what to install."""
     try:
         yield
     except ImportError as error:
-        raise UnsupportedFeatureError(f"{by} needs {package}: pip install {package}", package=package) from error
+        raise UnsupportedFeatureError(
+            f"{by} needs {package}: pip install {install or package}", package=package
+        ) from error
 
 
 _FILES_COLUMNS = "partition_path string, path string, size int64, logs list<string>, log_size int64"

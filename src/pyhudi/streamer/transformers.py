@@ -97,7 +97,7 @@ def _by_sql(text: str) -> Transform:
     try:
         import duckdb  # noqa: F401, PLC0415 - few streamers need it
     except ImportError as error:
-        raise UnsupportedFeatureError("SQL in a transformer needs DuckDB: pip install duckdb") from error
+        raise UnsupportedFeatureError("SQL in a transformer needs DuckDB: pip install 'pyhudi[duckdb]'") from error
     return functools.partial(_queried, query.replace(_SOURCE, _VIEW))
 
 

@@ -32,7 +32,7 @@ def _rows(query: str, wanted: pa.Schema | None, stored: pa.Schema | None) -> Row
     try:
         import duckdb  # noqa: PLC0415 - few streamers need it
     except ImportError as error:
-        raise UnsupportedFeatureError("a source of SQL needs DuckDB: pip install duckdb") from error
+        raise UnsupportedFeatureError("a source of SQL needs DuckDB: pip install 'pyhudi[duckdb]'") from error
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         try:
