@@ -140,10 +140,11 @@ bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partitio
 	$(PY) benchmarks/many_files.py
 	$(PY) benchmarks/many_groups.py
 
-bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness, 1,000 and 6,000 tables
+bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness, many tables
 	$(PY) tools/oracle/setup.py
 	$(PY) benchmarks/ingestion.py $(or $(ROWS),1000000)
 	for one in 1000 6000; do $(PY) benchmarks/many_tables.py $$one 100; done
+	$(PY) benchmarks/live_tables.py $(or $(SECONDS),600)
 
 bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them: bytes, upkeep, growth, delays, bootstraps
 	$(PY) benchmarks/claims.py

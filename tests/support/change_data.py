@@ -26,6 +26,7 @@ class Database:
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
     messages: list[list[dict[str, Any] | None]] = field(default_factory=list)
     place: int = 90
+    table: str = "orders"
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -73,7 +74,7 @@ class Database:
     def _envelope(self, op: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
         if self.kind == "maxwell":
             return self._maxwell(op, old, new)
-        source = {"connector": self.kind, "name": "src", "db": "shop", "table": "orders", "ts_ms": 5}
+        source = {"connector": self.kind, "name": "src", "db": "shop", "table": self.table, "ts_ms": 5}
         if self.kind == "postgresql":
             # Of a deleted row PostgreSQL knows the key, and says the other columns' defaults.
             old = None if old is None else {"id": old["id"], "city": "default"}
@@ -85,7 +86,7 @@ class Database:
     def _maxwell(self, op: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
         kind = {"c": "insert", "u": "update", "d": "delete"}[op]
         position = f"log.{self.place // 50:06}:{self.place % 50}"
-        message = {"database": "shop", "table": "orders", "type": kind, "ts": 5, "xid": 1, "position": position}
+        message = {"database": "shop", "table": self.table, "type": kind, "ts": 5, "xid": 1, "position": position}
         if op == "u":
             assert old is not None
             assert new is not None

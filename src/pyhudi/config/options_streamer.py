@@ -224,8 +224,8 @@ class KafkaOptions:
         parse=text("the name of a field"),
         default=None,
         doc="The streamer, with hoodie.streamer.source.kafka.route.values: the field of JSON that has the value, with"
-        " points between the names of nested fields. The message key, if it is not given. JVM Hudi does not know this"
-        " option.",
+        " points between the names of nested fields. If it is not given: the message key, and of change data the table"
+        " of the database, such as `public.orders`. JVM Hudi does not know this option.",
     )
 
 

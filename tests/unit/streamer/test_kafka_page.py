@@ -47,3 +47,21 @@ def test_block_of_the_page_ingests_changes_of_a_database(broker: Broker, tmp_pat
     run_page_block("shop.public.orders", broker, changes, tmp_path)
     rows = pyhudi.HudiTable.for_path(tmp_path / "orders_of_postgres").scan(["n"]).to_arrow()
     assert rows.to_pylist() == [{"n": 7}]
+
+
+def test_block_of_the_page_ingests_changes_of_many_tables(broker: Broker, tmp_path: Path):
+    source = {"connector": "postgresql", "name": "shop", "db": "shop", "schema": "public"}
+    changes = [
+        {
+            "op": "c",
+            "before": None,
+            "after": {"id": 1, name: 7},
+            "source": {**source, "table": name, "lsn": 1},
+            "ts_ms": 1,
+        }
+        for name in ("orders", "items")
+    ]
+    run_page_block("shop.changes", broker, changes, tmp_path)
+    for name in ("orders", "items"):
+        rows = pyhudi.HudiTable.for_path(tmp_path / "all_of_postgres" / name).scan([name]).to_arrow()
+        assert rows.to_pylist() == [{name: 7}]

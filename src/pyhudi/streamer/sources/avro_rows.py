@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -28,17 +28,27 @@ def rows_of_avro(
     those of all writers' schemas together. `stored`: those of the table, which has rows without the others. Raises
     `UnreadableError`, and `SchemaMismatchError` where two schemas do not fit together.
     """
-    ids = _schema_ids(values)
-    places = [np.flatnonzero(ids == number) for number in np.unique(ids).tolist()]
+    places = places_by_schema(values)
     parts = [
-        pa.Table.from_batches([_decoded(_bodies(values.take(pa.array(rows))), schema_of, int(ids[rows[0]]), rows)])
-        for rows in places
+        pa.Table.from_batches([_decoded(_bodies(values.take(pa.array(rows))), schema_of, number, rows)])
+        for number, rows in places.items()
     ]
     schema = wanted if wanted is not None else _joined_schema([part.schema for part in parts], stored)
     if not parts:
         return schema.empty_table()
     joined = pa.concat_tables([align(part, schema) for part in parts])
-    return joined if len(parts) == 1 else joined.take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+    return joined if len(parts) == 1 else joined.take(in_order(places))
+
+
+def places_by_schema(values: pa.BinaryArray) -> dict[int, npt.NDArray[np.intp]]:
+    """The rows of the messages of each writer's schema, by its id. Raises as `rows_of_avro`."""
+    ids = _schema_ids(values)
+    return {number: np.flatnonzero(ids == number) for number in np.unique(ids).tolist()}
+
+
+def in_order(places: Mapping[int, npt.NDArray[np.intp]]) -> pa.Array:
+    """Where the messages are among those of one schema after the other."""
+    return pa.array(np.argsort(np.concatenate(list(places.values())), kind="stable"))
 
 
 def joined_rows(tables: Sequence[pa.Table], stored: pa.Schema | None) -> pa.Table:

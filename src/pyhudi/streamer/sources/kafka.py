@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -28,9 +28,16 @@ from pyhudi.streamer.sources.kafka_offsets import (
     next_offsets,
     parse_checkpoint,
 )
-from pyhudi.streamer.sources.moved_keys import deletes_again, of_silent_partitions, put_off_deletes, with_deletes
+from pyhudi.streamer.sources.moved_keys import (
+    PutOff,
+    deletes_again,
+    of_silent_partitions,
+    put_off_deletes,
+    with_deletes,
+)
 from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull
-from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource
+from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource, TablesOf
+from pyhudi.streamer.sources.routed_changes import tables_of_avro, tables_of_json
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
 JSON: Final = "JsonKafkaSource"
@@ -55,6 +62,7 @@ class KafkaSource:
     """A topic, by the name of JVM Hudi's class. `decode` makes rows of its messages.
 
     `has_moved_keys`: they are changes of rows, of which a batch does not part two that are one (`moved_keys.py`).
+    `reads_keys`: whether messages have their keys.
     """
 
     kind: str
@@ -65,6 +73,7 @@ class KafkaSource:
     start: StartAt
     decode: Decode
     has_moved_keys: bool = False
+    reads_keys: bool = False
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
         """See `Source.pull`. Cost: three requests to the broker."""
@@ -72,10 +81,8 @@ class KafkaSource:
         fetch: Callable[[], pa.Table] = functools.partial(self._messages, begin, end)
         again: Offsets = {}
         if self.has_moved_keys:
-            put_off = put_off_deletes(fetch(), end, lambda value: self.decode(value, None, None))
-            former = deletes_again(after)
-            fetch = functools.partial(self._with_former, put_off.messages, former)
-            end, again = put_off.ends, {**of_silent_partitions(former, put_off.messages), **put_off.again}
+            whole = self._whole_changes(fetch(), end, after)
+            fetch, end, again = (lambda: whole.messages), whole.ends, whole.again
         text = checkpoint_text(self.topic, end)
         is_empty = all(begin[partition] == stop for partition, stop in end.items())
         if is_empty and (text == after.text or (after.text is None and self.start is StartAt.EARLIEST)):
@@ -94,12 +101,17 @@ class KafkaSource:
         topic_id, bounds, begin, end = self._range(after, limit)
         if begin == end:
             return None
+        messages = self._messages(begin, end)
+        again: Offsets = {}
+        if self.has_moved_keys:
+            whole = self._whole_changes(messages, end, after)
+            messages, end, again = whole.messages, whole.ends, whole.again
         text = checkpoint_text(self.topic, end)
         return Range(
             topic=self.topic,
             topic_id=topic_id,
-            messages=self._messages(begin, end),
-            reached=Checkpoint(text=text, state=_state(topic_id, text, {})),
+            messages=messages,
+            reached=Checkpoint(text=text, state=_state(topic_id, text, again)),
             behind=_behind(begin, bounds),
         )
 
@@ -169,21 +181,24 @@ class KafkaSource:
         rows = joined(parts, None) if self.kind == JSON else joined_rows(parts, known)
         return Apart(rows=rows, failed=failed, origins=functools.partial(self._origins, topic_id, messages))
 
-    @property
-    def _is_routed_by_key(self) -> bool:
-        return self.options.route_values is not None and self.options.route_field is None
-
     def _messages(self, begin: Offsets, end: Offsets) -> pa.Table:
         """The messages with a value: a null value is the tombstone of a compacted topic, and no row."""
-        messages = read_messages(self.client, self.topic, begin, end, with_keys=self._is_routed_by_key)
+        messages = read_messages(self.client, self.topic, begin, end, with_keys=self.reads_keys)
         return messages.filter(pc.is_valid(messages["value"]))
 
-    def _with_former(self, messages: pa.Table, former: Offsets) -> pa.Table:
-        """Messages, and before them single ones of earlier batches, whose offsets are given by partition."""
-        if not former or not messages.num_rows:
-            return messages
+    def _whole_changes(self, messages: pa.Table, end: Offsets, after: Checkpoint) -> PutOff:
+        """The messages without a delete at the end, and after those that the batch before had put off (`moved_keys`).
+
+        Cost: a read of the latter, where there are any.
+        """
+        put_off = put_off_deletes(messages, end, lambda value: self.decode(value, None, None))
+        former = deletes_again(after)
+        again = {**of_silent_partitions(former, put_off.messages), **put_off.again}
+        if not former or not put_off.messages.num_rows:
+            return replace(put_off, again=again)
         stops = {partition: offset + 1 for partition, offset in former.items()}
-        return pa.concat_tables([self._messages(former, stops), messages])
+        with_former = pa.concat_tables([self._messages(former, stops), put_off.messages])
+        return replace(put_off, messages=with_former, again=again)
 
     def _origins(self, topic_id: str | None, messages: pa.Table, numbers: Sequence[int]) -> list[Origin]:
         """Where messages are. Another topic of the same name has other ones at the same offsets."""
@@ -248,10 +263,11 @@ def _behind(begin: Offsets, bounds: Bounds) -> int:
     return sum(bounds.latest[partition] - offset for partition, offset in begin.items())
 
 
-def routed_source(source: KafkaSource) -> RoutedSource:
+def routed_source(source: KafkaSource, registry: str | None, changes: str | None) -> RoutedSource:
     """The source of the messages of a topic that are for one table, as its options say.
 
-    Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none.
+    `changes`: the program or database whose changes of rows the messages are; None for rows. Raises `ConfigError` and
+    `UnsupportedFeatureError`. Cost: none.
     """
     options = source.options
     values = frozenset(value.strip() for value in (options.route_values or "").split(","))
@@ -261,13 +277,25 @@ def routed_source(source: KafkaSource) -> RoutedSource:
         )
     if options.route_field is not None and source.kind != JSON:
         raise UnsupportedFeatureError(
-            f"messages of {source.kind} are told apart by their keys only: leave the field out",
+            f"messages of {source.kind} are not told apart by a field: leave it out; then the table of the database"
+            " does so for change data, and the message key for others",
             field=options.route_field,
         )
     if source.start is not StartAt.EARLIEST:
         raise UnsupportedFeatureError(f"a topic for many tables is read from its begin: leave {_START} out")
-    place = (tuple(sorted(source.client.items())), source.topic, options.route_field, options.fails_on_loss)
-    return RoutedSource(source, Route(values=values, field=options.route_field), place)
+    place = (tuple(sorted(source.client.items())), source.topic, options.route_field, options.fails_on_loss, changes)
+    route = Route(values=values, field=options.route_field, tables=_tables_of(source.kind, registry, changes))
+    reads_keys = route.field is None and route.tables is None
+    return RoutedSource(replace(source, reads_keys=reads_keys), route, place)
+
+
+def _tables_of(kind: str, registry: str | None, changes: str | None) -> TablesOf | None:
+    """What finds the source tables of changes; None for messages that are rows."""
+    if changes is None:
+        return None
+    if kind == AVRO and registry is not None:
+        return functools.partial(tables_of_avro, SchemaRegistry.of(registry).schema)
+    return functools.partial(tables_of_json, is_maxwell=changes == "maxwell")
 
 
 def kafka_source(

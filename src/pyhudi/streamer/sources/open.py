@@ -136,9 +136,4 @@ def _kafka_source(name: str, settings: Settings) -> Source:
                 "hoodie.streamer.source.kafka.route.field needs hoodie.streamer.source.kafka.route.values"
             )
         return source
-    if settings.changes is not None:
-        raise UnsupportedFeatureError(
-            "one topic with the changes of many tables is not built: let each table of the database have its topic",
-            source_class=settings.source_class,
-        )
-    return routed_source(source)
+    return routed_source(source, registry, None if settings.changes is None else settings.changes.source)

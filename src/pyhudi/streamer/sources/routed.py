@@ -12,7 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,10 @@ _RANGES_KEPT: Final = 2
 _QUIET_SECONDS: Final = 1.0
 COMMIT_SECONDS: Final = 3600.0
 """After this long a commit without rows keeps how far the topic was read without a message for the table."""
+
+
+TablesOf: TypeAlias = Callable[[pa.ChunkedArray], pa.Array]
+"""Finds the source table of each of these changes of rows, as a text; null where a message does not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +65,14 @@ class Route:
     """Which messages are for a table: those whose value is one of `values`, or with `REST` none of `others`.
 
     The value is that of the field of JSON with the name `field`, with points between the names of nested ones, or the
-    message key. `others`: the values of the other tables of the run.
+    message key; of change data without `field` the table of the database, which `tables` finds. `others`: the values of
+    the other tables of the run.
     """
 
     values: frozenset[str]
     field: str | None = None
     others: frozenset[str] = frozenset()
+    tables: TablesOf | None = None
 
     @property
     def is_rest(self) -> bool:
@@ -90,14 +96,17 @@ class Route:
                 topic=some.topic,
                 partition=some.messages["partition"][row].as_py(),
                 offset=some.messages["offset"][row].as_py(),
-                field=self.field or "the message key",
+                field=self.field or ("the message key" if self.tables is None else "the table of the database"),
             )
         return some.messages.filter(pc.is_in(values, pa.array(sorted(self.values), pa.string())))
 
     def with_values(self, some: Range) -> Range:
         """A range whose messages have the values by which they are told apart."""
         messages = some.messages
-        values = _keys(messages) if self.field is None else _values_of_field(messages["value"], self.field.split("."))
+        if self.field is not None:
+            values = _values_of_field(messages["value"], self.field.split("."))
+        else:
+            values = _keys(messages) if self.tables is None else self.tables(messages["value"])
         return replace(some, messages=messages.append_column(_VALUE, values))
 
 
