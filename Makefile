@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,glue,sqs,kafka,databases,duckdb,telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
+.PHONY: help setup demo test test-long test-durations servers test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,11 +22,21 @@ setup: $(STAMP)  ## Make the virtual environment with everything that demo, test
 demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upsert, delete, pull changes, travel in time
 	$(PY) examples/flights.py
 
-test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
+test: servers  ## Run the tests that are quick, in ten minutes (no JVM Hudi needed)
+	$(PY) -m pytest $(ALL_TESTS) --part quick --durations=15
+
+test-long: servers  ## Run the rest of the tests: the longer ones, and more cases of each
+	$(PY) -m pytest $(ALL_TESTS) --part long --durations=15
+
+test-durations: servers  ## Run all tests, and record which are long
+	$(PY) -m pytest $(ALL_TESTS) --record-durations
+
+ALL_TESTS := tests --ignore=tests/interop -n 2 --dist loadgroup
+
+servers: $(STAMP)
 	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
 	@$(PY) tools/prometheus.py || echo "the test with a real Prometheus will be skipped"
 	@$(PY) tools/server_jars.py || echo "the tests on Kafka, or on Hive metastores, will be skipped"
-	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup --durations=15
 
 # An environment of its own for each set of versions, with PYTHON. The simulator, the examples and the pages do not
 # depend on versions of packages, so the tests of these are left out.

@@ -12,6 +12,7 @@ import pytest
 from xdist.scheduler import LoadGroupScheduling
 
 from tests.support.minio import needs_server, server_program
+from tests.support.parts import DurationRecorder, read_durations, split_in_parts
 
 # Workers of Spark and other programs that tests start load what was compiled once: to compile pyhudi again takes longer
 # than most of them run.
@@ -28,6 +29,27 @@ _ANY_MACHINE = hypothesis.settings(deadline=None, suppress_health_check=[hypothe
 hypothesis.settings.register_profile("explore", _ANY_MACHINE)
 hypothesis.settings.register_profile("same examples", _ANY_MACHINE, derandomize=True)
 hypothesis.settings.load_profile("same examples")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part", choices=("quick", "long"), help="a part of the tests, as tests/support/parts.py divides them"
+    )
+    parser.addoption("--record-durations", action="store_true", help="write tests/durations.tsv, which divides them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.record_durations and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(DurationRecorder())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.part is None:
+        return
+    quick, long = split_in_parts((item.nodeid for item in items), read_durations())
+    left_out = long if config.option.part == "quick" else quick
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import py4j
+import pyspark
 import pytest
 
 SMALL_SESSION: Mapping[str, str] = {
@@ -26,11 +29,27 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session of `pyhudi.spark_session()` with two cores, shared by the run: leave its options as they were."""
     from pyhudi.sql.session import spark_session
 
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    session = spark_session(master="local[2]", config={**SMALL_SESSION, "spark.sql.warehouse.dir": str(warehouse)})
+    config = {**SMALL_SESSION, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_HOME", str(_unpacked_spark(tmp_path_factory.mktemp("spark"))))
+        session = spark_session(master="local[2]", config=config)
     _remember_class_that_tells_errors_apart(session._jvm)
     yield session
     session.stop()
+
+
+def _unpacked_spark(home: Path) -> Path:
+    """A home of Spark in which PySpark is a folder, made of links: of its zip file each worker compiles it again."""
+    installed = Path(pyspark.__file__).parent
+    for entry in installed.iterdir():
+        if entry.name != "python":
+            (home / entry.name).symlink_to(entry)
+    for archive in (installed / "python" / "lib").iterdir():
+        package = Path(py4j.__file__).parent if archive.name.startswith("py4j") else installed
+        path = home / "python" / "lib" / archive.name
+        path.mkdir(parents=True)
+        (path / package.name).symlink_to(package)
+    return home
 
 
 def _remember_class_that_tells_errors_apart(jvm: Any) -> None:
