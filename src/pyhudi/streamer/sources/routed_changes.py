@@ -1,4 +1,4 @@
-"""Which source table a change is of, in a topic with the changes of many tables."""
+"""The source table of each change, in a topic with the changes of many tables of a database."""
 
 from __future__ import annotations
 
