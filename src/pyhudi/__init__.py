@@ -10,7 +10,7 @@ from pyhudi import errors
 if TYPE_CHECKING:
     from pyhudi.api.alter import Alter
     from pyhudi.api.arguments import HudiOptions
-    from pyhudi.api.doctor import check_machine, check_store
+    from pyhudi.api.doctor import check_folder, check_machine, check_store
     from pyhudi.api.explanation import ScanExplanation
     from pyhudi.api.export import Exported
     from pyhudi.api.hudi_table import HudiTable
@@ -83,6 +83,7 @@ __all__ = [
     "Where",
     "WriteResult",
     "__version__",
+    "check_folder",
     "check_machine",
     "check_store",
     "disable",
@@ -128,6 +129,7 @@ _HOMES = {
     "Watermark": "pyhudi.api.watermark",
     "Where": "pyhudi.read.conditions",
     "WriteResult": "pyhudi.write.result",
+    "check_folder": "pyhudi.api.doctor",
     "check_machine": "pyhudi.api.doctor",
     "check_store": "pyhudi.api.doctor",
     "disable": "pyhudi.sql.enable",

@@ -41,6 +41,7 @@ RETURNED = {
 PUBLIC = {
     "HudiTable",
     "__version__",
+    "check_folder",
     "check_machine",
     "check_store",
     "errors",

@@ -290,9 +290,10 @@ class Inspect:
     def findings(self, *, files: int = 1000) -> pa.Table:
         """What is wrong with the table as it is now, the worst first; no rows for a healthy one. Nothing is written.
 
-        Looks at: instants that are damaged, died or wait; files that are missing, cut off, of no write, or not to be
-        opened; rows in the wrong partition, under a key twice, or not as their meta columns and footers say; the
-        metadata table and its indexes; the source of a bootstrap; properties; services that are due.
+        Looks at: instants that are damaged, died, wait, or have impossible times; files that are missing, cut off,
+        damaged, of no write, or not Hudi's; metafiles of partitions; rows in the wrong partition, under a key twice,
+        or not as their meta columns and footers say; savepoints; the metadata table and its indexes; the source of a
+        bootstrap; properties; locks; services that are due.
 
         Columns: severity ("error": rows are missing, wrong or twice, or the table cannot be used; "warning": something
         died or is damaged that readers do not notice; "note": work that is due); problem (in a few words that do not
@@ -301,7 +302,7 @@ class Inspect:
 
         `files`: how many file slices are opened at most, from all over the table; if it has more, statistics and
         indexes are not compared with them. Cost: a read per write of the active timeline, some listings of the table;
-        per opened slice its footer and meta columns, twice where it has logs.
+        opened slices are read as a whole, twice where they have logs; a read per partition, of at most as many.
 
         >>> table.inspect.findings().num_rows
         0

@@ -220,9 +220,9 @@ class Recovery:
     def mend(self, *, files: int = 1000) -> tuple[str, ...]:
         """Do what mends the findings of `inspect.findings(files=…)`, and say what that was.
 
-        Rolls dead writers back, removes damaged plans of cleans, markers and files that are of no write, puts partition
-        metafiles, builds the metadata table again, and runs services that are due; each only where a finding asks for
-        it. What readers see does not change. Findings without a `mend` stay: a lost file comes from a copy, or the
+        Ends a change of the properties that died, rolls dead writers back, removes damaged plans of cleans, markers and
+        files that are of no write, puts partition metafiles, builds the metadata table again, and runs services that
+        are due; each only where a finding asks for it. Raises the first error after all of it was tried. What readers see does not change. Findings without a `mend` stay: a lost file comes from a copy, or the
         table goes back by `restore`. Cost: that of the diagnosis, and of what is done.
 
         >>> table.recovery.mend()

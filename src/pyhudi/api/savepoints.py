@@ -85,7 +85,7 @@ class Savepoints:
             InvalidRequestError: there is no such savepoint.
             WriteConflictError: the table is being restored.
 
-        Cost: one listing, a read per savepoint, two deletes, and the table lock.
+        Cost: one listing, two deletes, and the table lock; by a name, also a read per savepoint.
 
         >>> table.savepoints.delete("end-of-month")
         """

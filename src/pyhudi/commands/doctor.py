@@ -41,13 +41,12 @@ def doctor(chosen: argparse.Namespace, output: Output) -> int:
     if chosen.store:
         found += pyhudi.check_store(chosen.path, hudi_options=options).to_pylist()
     try:
-        table = opened(chosen)
-    except pyhudi.errors.TableNotFoundError:
-        if chosen.store:
-            return _write(found, output)
-        raise
-    except CorruptDataError as error:
-        return _write([*found, _damaged_properties(error)], output)
+        table = _opened(chosen)
+    except (pyhudi.errors.TableNotFoundError, CorruptDataError):
+        of_folder = pyhudi.check_folder(chosen.path, hudi_options=options).to_pylist()
+        if not of_folder and not chosen.store:
+            raise
+        return _write([*found, *of_folder], output)
     if chosen.fix:
         for step in table.recovery.mend(files=chosen.files):
             output.note(f"done: {step}")
@@ -56,15 +55,15 @@ def doctor(chosen: argparse.Namespace, output: Output) -> int:
     return _write(found, output)
 
 
-def _damaged_properties(error: CorruptDataError) -> dict[str, Any]:
-    return {
-        "severity": "error",
-        "problem": "table cannot be opened",
-        "path": str(error.context.get("path") or ""),
-        "detail": f"{error.message}; put a copy of the file back",
-        "command": None,
-        "mend": None,
-    }
+def _opened(chosen: argparse.Namespace) -> pyhudi.HudiTable:
+    """The table; with --fix its properties are mended where they keep it from being opened."""
+    try:
+        return opened(chosen)
+    except CorruptDataError:
+        if not chosen.fix:
+            raise
+    pyhudi.check_folder(chosen.path, fix=True, hudi_options=dict(chosen.option))
+    return opened(chosen)
 
 
 def _write(found: list[dict[str, Any]], output: Output) -> int:

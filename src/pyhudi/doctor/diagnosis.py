@@ -6,26 +6,36 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.doctor.files import file_findings, readable_view, source_findings
-from pyhudi.doctor.finding import Finding, Mend, Severity
+from pyhudi.doctor.files import file_findings, folder_findings, readable_view, source_findings
+from pyhudi.doctor.finding import Finding, Mend, Severity, evenly, restore_before
+from pyhudi.doctor.instants import instant_findings
 from pyhudi.doctor.rows import repeated_keys, row_findings
 from pyhudi.doctor.settings import settings_findings
 from pyhudi.doctor.timeline import timeline_findings
-from pyhudi.errors import CorruptDataError, DamagedFileWarning, HudiError, MetadataTableWarning
+from pyhudi.errors import CorruptDataError, DamagedFileWarning, HudiError, MetadataTableWarning, NotFoundError
+from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.metadata_table.checks.files import differences
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.scan import plan_table_scan
+from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan
 from pyhudi.services.cleaning.execute import planned_clean
 from pyhudi.services.frame.runner import due_services, run_due
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
-from pyhudi.services.repair.metadata_files import add_partition_metafiles, delete_markers, remove_corrupt_clean_plans
+from pyhudi.services.repair.metadata_files import (
+    add_partition_metafiles,
+    delete_markers,
+    finish_change_of_properties,
+    remove_corrupt_clean_plans,
+)
 from pyhudi.services.restore.execute import recover
 from pyhudi.services.rollback.orphans import remove_orphans
-from pyhudi.table.file_slice import FileSlice
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import TableState
 
 _NOT_USED = frozenset({"not believed", "unreadable"})
 """Differences of a metadata table that readers do without: they list the store instead."""
@@ -40,32 +50,26 @@ def diagnose(call: ServiceCall, files: int) -> list[Finding]:
 
 
 def _diagnose(call: ServiceCall, files: int) -> list[Finding]:
-    found = list(timeline_findings(call))
+    found = [*instant_findings(call), *timeline_findings(call)]
     try:
-        found += settings_findings(call.table)
+        found += settings_findings(call)
         view = readable_view(call.table)
-    except CorruptDataError as error:
+    except (CorruptDataError, NotFoundError) as error:
         if not any(finding.severity is Severity.ERROR for finding in found):
-            found.append(_unreadable("table cannot be read", error))
+            found.append(_unreadable(call.table, "table cannot be read", error))
         return found
     slices = [file_slice for group in view.latest.values() for file_slice in group]
-    sampled = _evenly(slices, files)
+    sampled = evenly(slices, files)
     found += file_findings(call, view)
+    found += folder_findings(call.table, view, limit=files)
     found += source_findings(call.table, sampled)
-    found += row_findings(call.table.storage, sampled)
+    found += row_findings(call.table, sampled)
     is_damaged = any(finding.problem.startswith("file ") and finding.severity is Severity.ERROR for finding in found)
     if call.table.config.record_key_fields and not is_damaged:
         found += _repeated_keys(call, files)
     found += _metadata_table(call, with_contents=len(slices) <= files and not is_damaged)
     found += _services(call)
     return found
-
-
-def _evenly(slices: Sequence[FileSlice], limit: int) -> list[FileSlice]:
-    """At most so many slices, from all over the table."""
-    if len(slices) <= limit:
-        return list(slices)
-    return [slices[number * len(slices) // limit] for number in range(limit)]
 
 
 def _repeated_keys(call: ServiceCall, files: int) -> Iterator[Finding]:
@@ -75,10 +79,20 @@ def _repeated_keys(call: ServiceCall, files: int) -> Iterator[Finding]:
         plan = plan_table_scan(call.table, request, call.mergers)
         if {RECORD_KEY, PARTITION_PATH} <= {*plan.schema.names}:
             slices = sorted(plan.slices, key=lambda one: one.partition_path)[:files]
-            some = replace(plan, slices=tuple(slices))
-            yield from repeated_keys(read_batches(call.table.storage, some, (RECORD_KEY, PARTITION_PATH), None))
+            yield from repeated_keys(_keys_of(call.table.storage, plan, slices))
     except CorruptDataError as error:
-        yield _unreadable("file cannot be read", error)
+        yield _unreadable(call.table, "file cannot be read", error)
+
+
+def _keys_of(storage: Storage, plan: ScanPlan, slices: Sequence[ScanSlice]) -> Iterator[pa.RecordBatch]:
+    """Keys and paths of file slices. All columns of those with logs are read: no other finding looks into logs."""
+    names = (RECORD_KEY, PARTITION_PATH)
+    for columns, chosen in (
+        (names, [one for one in slices if not one.files.logs]),
+        (plan.schema.names, [one for one in slices if one.files.logs]),
+    ):
+        for batch in read_batches(storage, replace(plan, slices=tuple(chosen)), columns, None):
+            yield batch.select(names)
 
 
 def _metadata_table(call: ServiceCall, *, with_contents: bool) -> Iterator[Finding]:
@@ -112,25 +126,44 @@ def _services(call: ServiceCall) -> Iterator[Finding]:
             )
 
 
-def _unreadable(problem: str, error: HudiError) -> Finding:
+def _unreadable(table: TableState, problem: str, error: HudiError) -> Finding:
     path = str(error.context.get("path") or "")
-    return Finding(severity=Severity.ERROR, problem=problem, path=path, detail=error.message)
+    name = parse_data_file(path.rpartition("/")[2])
+    is_of_slice = isinstance(name, LogFileName) and not table.version.has_completion_times
+    return Finding(
+        severity=Severity.ERROR,
+        problem=problem,
+        path=path,
+        detail=f"{error.message}; put a copy of the file back",
+        command=None if name is None or is_of_slice else restore_before(table, name.instant_time),
+    )
 
 
 def mend(call: ServiceCall, findings: Iterable[Finding]) -> list[str]:
-    """Do what mends these findings, and return what was done, in order. Cost: that of what is done."""
+    """Do what mends these findings, and return what was done, in order. Cost: that of what is done.
+
+    Raises the first error after all of it was tried.
+    """
     listed = list(findings)
     wanted = {finding.mend for finding in listed if finding.mend is not None}
-    done = []
+    done, errors = [], []
     for step in Mend:
         if step in wanted:
-            _mend(call.reloaded(), step, [finding.path for finding in listed if finding.mend is step])
-            done.append(step.value)
+            try:
+                _mend(call.reloaded(), step, [finding.path for finding in listed if finding.mend is step])
+            except HudiError as error:
+                errors.append(error)
+            else:
+                done.append(step.value)
+    if errors:
+        raise errors[0]
     return done
 
 
 def _mend(call: ServiceCall, step: Mend, paths: Sequence[str]) -> None:
     match step:
+        case Mend.PROPERTIES:
+            finish_change_of_properties(call)
         case Mend.ROLL_BACK:
             recover(call.table, call.settings, call.environment)
         case Mend.CLEAN_PLANS:
@@ -141,7 +174,7 @@ def _mend(call: ServiceCall, step: Mend, paths: Sequence[str]) -> None:
         case Mend.ORPHANS:
             remove_orphans(readable_view(call.table))
         case Mend.METAFILES:
-            add_partition_metafiles(call)
+            add_partition_metafiles(call, damaged=paths)
         case Mend.METADATA_TABLE:
             rebuild_metadata_table(call.table, call.settings, call.environment, call.engine)
         case Mend.SERVICES:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
+
+from pyhudi.table.state import TableState
+
+_Item = TypeVar("_Item")
 
 
 class Severity(enum.StrEnum):
@@ -23,6 +28,7 @@ class Severity(enum.StrEnum):
 class Mend(enum.StrEnum):
     """What mends a finding without losing anything that readers see, in the order in which mends are made."""
 
+    PROPERTIES = "finish the change of the properties"
     ROLL_BACK = "roll back"
     CLEAN_PLANS = "remove damaged plans of cleans"
     MARKERS = "delete markers of writes that have ended"
@@ -52,6 +58,19 @@ class Finding:
     detail: str
     command: str | None = None
     mend: Mend | None = None
+
+
+def evenly(items: Sequence[_Item], limit: int) -> list[_Item]:
+    """At most so many of these, from all over them."""
+    if len(items) <= limit:
+        return list(items)
+    return [items[number * len(items) // limit] for number in range(limit)]
+
+
+def restore_before(table: TableState, instant_time: str) -> str | None:
+    """The command that goes back to the state before a write; None if the active timeline has none."""
+    earlier = [write.requested_time for write in table.timeline.completed_writes if write.requested_time < instant_time]
+    return f"restore PATH {earlier[-1]}" if earlier else None
 
 
 def findings_table(findings: Iterable[Finding], uri: str) -> pa.Table:

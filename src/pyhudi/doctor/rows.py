@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.doctor.finding import Finding, Severity
+from pyhudi.doctor.finding import Finding, Severity, restore_before
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
 from pyhudi.format.bloom import (
     BLOOM_FILTER_KEY,
@@ -19,31 +19,33 @@ from pyhudi.format.bloom import (
 )
 from pyhudi.format.schema.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pyhudi.io.base_file import opened_base_file
-from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import BaseFile, FileSlice
+from pyhudi.table.state import TableState
 
 KEYS_MAX = 20_000_000
 """So many keys are compared with each other at most: some 2 GB of memory."""
 _NAMED_MAX = 3
 
 
-def row_findings(storage: Storage, slices: Sequence[FileSlice]) -> Iterator[Finding]:
-    """What is wrong with the rows of base files, one after the other. Cost: their footers and meta columns."""
+def row_findings(table: TableState, slices: Sequence[FileSlice]) -> Iterator[Finding]:
+    """What is wrong with the rows of base files, one after the other. Cost: they are read as a whole."""
     for file_slice in slices:
         if file_slice.base is not None and file_slice.base.path.endswith(".parquet"):
-            yield from _base_file(storage, file_slice.partition_path, file_slice.base)
+            yield from _base_file(table, file_slice.partition_path, file_slice.base)
 
 
-def _base_file(storage: Storage, partition_path: str, base: BaseFile) -> Iterator[Finding]:
+def _base_file(table: TableState, partition_path: str, base: BaseFile) -> Iterator[Finding]:
     try:
-        with opened_base_file(storage, base.path) as (_, file):
+        with opened_base_file(table.storage, base.path) as (_, file):
             footer = {key.decode(): value.decode() for key, value in (file.metadata.metadata or {}).items()}
             names = [name for name in (RECORD_KEY, PARTITION_PATH, FILE_NAME) if name in file.schema_arrow.names]
             rows = file.read(columns=names)
+            for _ in file.iter_batches():  # decoding checks the pages of all columns
+                pass
     except NotFoundError:
         return  # deleted since it was listed, or a missing file, which has its own finding
     except (CorruptDataError, pa.ArrowException, OSError) as error:
-        yield _error("file cannot be read", base.path, str(error), command="restore PATH INSTANT")
+        yield _error("file cannot be read", base.path, str(error), command=restore_before(table, base.instant_time))
         return
     if PARTITION_PATH in names:
         yield from _other(rows.column(PARTITION_PATH), partition_path, "row in the wrong partition", base.path)

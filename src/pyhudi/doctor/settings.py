@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 from pyhudi.config.enums import MergeMode
 from pyhudi.config.table_config import TableConfig
-from pyhudi.doctor.finding import Finding, Severity
+from pyhudi.doctor.finding import Finding, Mend, Severity
 from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi.table.schema import load_table_schema
-from pyhudi.table.state import PROPERTIES_BACKUP_PATH, TableState
+from pyhudi.table.state import PROPERTIES_BACKUP_PATH
 
 
-def settings_findings(table: TableState) -> Iterator[Finding]:
+def settings_findings(call: ServiceCall) -> Iterator[Finding]:
     """What is wrong with the properties. Cost: two reads."""
+    table = call.table
     schema = load_table_schema(table)
     config = table.config
     names = set() if schema is None else {field.name.lower() for field in schema.arrow}
@@ -32,13 +34,7 @@ def settings_findings(table: TableState) -> Iterator[Finding]:
                     detail=f"the properties make it the {what}, and the table has no such column",
                 )
     yield from _contradictions(config)
-    if table.storage.info(PROPERTIES_BACKUP_PATH) is not None:
-        yield Finding(
-            severity=Severity.WARNING,
-            problem="change of properties died",
-            path=PROPERTIES_BACKUP_PATH,
-            detail="a change of the properties began and did not end; the next change of them ends it",
-        )
+    yield from _backup(call)
     building = config.values.get("hoodie.table.metadata.partitions.inflight", "").strip()
     is_indexing = any(
         instant.action is Action.INDEXING and instant.state is not InstantState.COMPLETED
@@ -52,6 +48,23 @@ def settings_findings(table: TableState) -> Iterator[Finding]:
             detail="the properties say that it is being built, and nothing builds it",
             command="rebuild-metadata PATH",
         )
+
+
+def _backup(call: ServiceCall) -> Iterator[Finding]:
+    """The copy of the properties that a change of them deletes at its end."""
+    backup = call.table.storage.info(PROPERTIES_BACKUP_PATH)
+    if backup is None:
+        return
+    is_old = call.environment.clock.now_ms() - backup.modified_ms > call.settings.heartbeat.expiry_ms
+    yield Finding(
+        severity=Severity.WARNING,
+        problem="change of properties died",
+        path=PROPERTIES_BACKUP_PATH,
+        detail="a change of the properties began and did not end"
+        + ("" if is_old else "; it may be at work still, so look again when its heartbeat would have expired"),
+        command="doctor PATH --fix" if is_old else None,
+        mend=Mend.PROPERTIES if is_old else None,
+    )
 
 
 def _contradictions(config: TableConfig) -> Iterator[Finding]:

@@ -17,10 +17,13 @@ from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import load_compaction_plan, load_rollback_plan
+from pyhudi.table.timeline import instant_path, load_compaction_plan, load_rollback_plan
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, Liveness, heartbeat_path, liveness_at, liveness_of
+from pyhudi.transaction.locks.filesystem import LOCK_PATH
 from pyhudi.transaction.plan_fencing import is_running
 
+_LOCK_MS = 3_600_000
+"""A writer holds the table lock for seconds."""
 _EXCLUSIVE = frozenset({Action.RESTORE, Action.INDEXING})
 
 
@@ -31,12 +34,12 @@ def timeline_findings(call: ServiceCall) -> Iterator[Finding]:
     """
     table = call.table
     for instant in table.timeline.completed_writes:
-        with suppress(NotFoundError):  # archived meanwhile
-            yield from _unreadable(instant, partial(load_commit_metadata, table.storage, instant, table.version))
+        yield from _unreadable(instant, partial(load_commit_metadata, table.storage, instant, table.version))
     for instant in table.timeline.instants:
         if instant.action is Action.SAVEPOINT and instant.state is InstantState.COMPLETED:
             alone = replace(table.timeline, instants=(instant,))
-            yield from _unreadable(instant, partial(load_savepoints, table.storage, alone))
+            for damage in _unreadable(instant, partial(load_savepoints, table.storage, alone)):
+                yield replace(damage, command=f"savepoint PATH --delete {instant.requested_time}")
     for instant in table.timeline.pending_writes:
         if is_clustering_plan(table.storage, table.version, instant):
             yield from _pending_plan(call, instant)
@@ -47,15 +50,7 @@ def timeline_findings(call: ServiceCall) -> Iterator[Finding]:
     for instant in pending_cleans(table.timeline):
         yield from _pending_clean(table, instant)
     for instant in table.timeline.pending_rollbacks:
-        yield from _unreadable(instant, partial(load_rollback_plan, table.storage, instant, table.version))
-        yield Finding(
-            severity=Severity.WARNING,
-            problem="rollback is pending",
-            path=instant.requested_time,
-            detail="a rollback began and did not end; the next write, or this command, ends it",
-            command="rollback PATH",
-            mend=Mend.ROLL_BACK,
-        )
+        yield _pending_rollback(call, instant)
     for instant in table.timeline.instants:
         if instant.action in _EXCLUSIVE and instant.state is not InstantState.COMPLETED:
             yield Finding(
@@ -80,6 +75,8 @@ def _unreadable(instant: Instant, load: Callable[[], object]) -> Iterator[Findin
             detail=f"{instant.action.value} {instant.requested_time}: {error.message}",
             command=None,
         )
+    except NotFoundError:  # archived, completed or rolled back meanwhile
+        return
 
 
 def _pending_write(call: ServiceCall, instant: Instant) -> Iterator[Finding]:
@@ -148,8 +145,35 @@ def _pending_clean(table: TableState, instant: Instant) -> Iterator[Finding]:
     )
 
 
+def _pending_rollback(call: ServiceCall, instant: Instant) -> Finding:
+    table = call.table
+    damage = next(_unreadable(instant, partial(load_rollback_plan, table.storage, instant, table.version)), None)
+    if damage is None:
+        return Finding(
+            severity=Severity.WARNING,
+            problem="rollback is pending",
+            path=instant.requested_time,
+            detail="a rollback began and did not end; the next write, or this command, ends it",
+            command="rollback PATH",
+            mend=Mend.ROLL_BACK,
+        )
+    if instant.state is not InstantState.REQUESTED:
+        return replace(damage, problem="plan is damaged", detail=f"{damage.detail}; put a copy of the file back")
+    info = table.storage.info(instant_path(instant, table.version))
+    if info is not None and call.environment.clock.now_ms() - info.modified_ms <= call.settings.heartbeat.expiry_ms:
+        return replace(damage, problem="plan is damaged", detail=f"{damage.detail}; its writer may be at work still")
+    return replace(
+        damage,
+        severity=Severity.WARNING,
+        problem="plan is damaged",
+        detail=f"{damage.detail}; the rollback has deleted nothing",
+        command="rollback PATH",
+        mend=Mend.ROLL_BACK,
+    )
+
+
 def _left_over(call: ServiceCall) -> Iterator[Finding]:
-    """Heartbeats of dead writers without an instant, and markers of writes that have ended."""
+    """Heartbeats of dead writers without an instant, markers of ended writes, and a lock that nobody holds."""
     storage, timeline = call.table.storage, call.table.timeline
     pending = {instant.requested_time for instant in timeline.instants if instant.state is not InstantState.COMPLETED}
     now_ms = call.environment.clock.now_ms()
@@ -168,12 +192,21 @@ def _left_over(call: ServiceCall) -> Iterator[Finding]:
                 )
     for folder in storage.list_folder(marker_folder("").rstrip("/")).folders:
         name = folder.rpartition("/")[2]
-        if timeline.is_committed(name) and name not in pending and name.isdigit():
+        if name.isdigit() and name not in pending and not timeline.pending_rollbacks and name < timeline.latest_time:
             yield Finding(
                 severity=Severity.NOTE,
                 problem="markers are left over",
                 path=folder,
-                detail="their write is completed",
+                detail="their write is completed" if timeline.is_committed(name) else "their write was rolled back",
                 command="doctor PATH --fix",
                 mend=Mend.MARKERS,
             )
+    lock = storage.info(LOCK_PATH)
+    if lock is not None and now_ms - lock.modified_ms > _LOCK_MS:
+        yield Finding(
+            severity=Severity.WARNING,
+            problem="lock is left over",
+            path=LOCK_PATH,
+            detail=f"it is {(now_ms - lock.modified_ms) // 3_600_000:,} hours old, and writers with"
+            " FileSystemBasedLockProvider wait for it; delete the file if no process is writing",
+        )

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -63,6 +67,63 @@ def test_table_that_cannot_be_opened_is_a_finding(path: str, capsys: pytest.Capt
     Path(path, ".hoodie/hoodie.properties").write_text("hoodie.table.version=9\n")
     status, (found,) = told([path], capsys)
     assert (status, found["severity"], found["problem"]) == (1, "error", "table cannot be opened")
+
+
+def old_properties(path: str, change: Callable[[str], str]) -> Path:
+    """Change the properties as if it was long ago."""
+    properties = Path(path, ".hoodie/hoodie.properties")
+    properties.write_text(change(properties.read_text()))
+    os.utime(properties, (properties.stat().st_mtime - 7200,) * 2)
+    return properties
+
+
+def with_another_checksum(text: str) -> str:
+    return re.sub(r"(?m)^hoodie\.table\.checksum=.*$", "hoodie.table.checksum=1", text)
+
+
+def test_checksum_that_does_not_fit_the_name_is_mended_by_fix(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = pyhudi.HudiTable.for_path(path).scan().to_arrow()
+    properties = old_properties(path, with_another_checksum)
+    damaged = properties.read_text()
+    status, (found,) = told([path], capsys)
+    assert (status, found["problem"], found["command"]) == (1, "table cannot be opened", f"doctor file:{path} --fix")
+    assert properties.read_text() == damaged
+    assert told([path, "--fix"], capsys) == (0, [])
+    assert pyhudi.HudiTable.for_path(path).scan().to_arrow() == before
+
+
+def test_young_properties_are_left_to_their_writer(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    properties = Path(path, ".hoodie/hoodie.properties")
+    properties.write_text(with_another_checksum(properties.read_text()))
+    assert told([path, "--fix"], capsys)[0] == 1
+    assert told([path], capsys)[1][0]["command"] is None
+
+
+def test_damaged_properties_are_taken_from_their_copy_by_fix(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = pyhudi.HudiTable.for_path(path).scan().to_arrow()
+    properties = old_properties(path, str)
+    copy = Path(path, ".hoodie/hoodie.properties.backup")
+    copy.write_bytes(properties.read_bytes())
+    os.utime(copy, (properties.stat().st_mtime,) * 2)
+    old_properties(path, lambda text: text[:40])
+    assert told([path], capsys)[0] == 1
+    assert told([path, "--fix"], capsys) == (0, [])
+    assert pyhudi.HudiTable.for_path(path).scan().to_arrow() == before
+    assert not copy.exists()
+
+
+@pytest.mark.parametrize("partition_by", [None, "city"])
+def test_files_of_a_table_without_its_folder_are_found(
+    tmp_path: Path, partition_by: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+    table = pyhudi.HudiTable.create(
+        str(tmp_path / "t"), schema=schema, record_key="id", partition_by=partition_by, name="trips"
+    )
+    table.insert(pa.table({"id": [1], "city": ["oslo"]}))
+    shutil.rmtree(tmp_path / "t" / ".hoodie")
+    status, (found,) = told([str(tmp_path / "t")], capsys)
+    assert (status, found["problem"]) == (1, "table has lost its .hoodie")
 
 
 @pytest.mark.parametrize("arguments", [["--fix"], ["--store"], ["--files", "-1"]])

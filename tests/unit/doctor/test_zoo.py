@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from tests.support.compactions import prepared as merge_on_read
 from tests.support.hooks import once_at
 from tests.support.sources import parquet_source
 from tests.support.table_builder import COW_TABLES, MOR_TABLES, TableBuilder
-from tests.support.tables import open_table
+from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
 import pyhudi
 from pyhudi.commands.command_line import main
@@ -34,8 +35,13 @@ INDEXED = {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enabl
 METADATA = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
 
 
+def opened(storage: Storage) -> pyhudi.HudiTable:
+    """The table, long after all that happened to it."""
+    return open_table(storage, env=environment(StepClock(LATER_MS)))
+
+
 def findings(storage: Storage, files: int = 1000) -> list[dict[str, str]]:
-    return open_table(storage).inspect.findings(files=files).to_pylist()
+    return opened(storage).inspect.findings(files=files).to_pylist()
 
 
 def accusations(storage: Storage) -> list[tuple[str, str]]:
@@ -284,6 +290,165 @@ def archiving_overdue() -> Storage:
     return unserved(33)
 
 
+def timeline_gone() -> Storage:
+    storage = table()
+    storage.delete_folder(TIMELINE)
+    return storage
+
+
+def completed_twice() -> Storage:
+    storage = table()
+    path = newest_instant(storage, ".commit")
+    begin, _, completed = path.removesuffix(".commit").rpartition("_")
+    storage.put(f"{begin}_{int(completed) + 1}.commit", storage.read(path))
+    return storage
+
+
+def with_completion_time(completed: str) -> Storage:
+    storage = table()
+    path = newest_instant(storage, ".commit")
+    storage.put(f"{path.rpartition('_')[0]}_{completed}.commit", storage.read(path))
+    storage.delete(path)
+    return storage
+
+
+def completed_before_it_began() -> Storage:
+    return with_completion_time("20200101000000000")
+
+
+def completed_in_the_future() -> Storage:
+    return with_completion_time("20991231000000000")
+
+
+def inflight_without_requested() -> Storage:
+    storage = table()
+    storage.put(f"{TIMELINE}/20260921235959000.inflight", b"")
+    return storage
+
+
+def damaged_rollback_plan() -> Storage:
+    storage = table()
+    storage.put(f"{TIMELINE}/20991231000000000.rollback.requested", b"")
+    return storage
+
+
+def damaged_pages() -> Storage:
+    storage = table()
+    damage_pages(storage, base_path(storage))
+    return storage
+
+
+def damage_pages(storage: Storage, path: str) -> None:
+    """Put other bytes into the pages of a column, in a file of the same length with its footer."""
+    data = bytearray(storage.read(path))
+    begin, end = data.index(b"PAR1"), data.rindex(b"PAR1") + 4
+    file = pq.ParquetFile(pa.BufferReader(bytes(data[begin:end])))
+    chunk = file.metadata.row_group(0).column(file.schema_arrow.get_field_index("note"))
+    for place in range(chunk.data_page_offset, chunk.data_page_offset + chunk.total_compressed_size):
+        data[begin + place] ^= 0xFF
+    storage.put(path, bytes(data))
+
+
+def damaged_log() -> Storage:
+    storage = merge_on_read()
+    damage_pages(storage, slices(storage)[0].logs[0].path)
+    return storage
+
+
+def log_cut_in_the_middle() -> Storage:
+    storage = merge_on_read()
+    path = slices(storage)[0].logs[0].path
+    data = storage.read(path)
+    storage.put(path, data[: len(data) // 2])
+    return storage
+
+
+def metafile_of_another_depth() -> Storage:
+    storage = table()
+    path = f"{slices(storage)[0].partition_path}/.hoodie_partition_metadata"
+    storage.put(path, storage.read(path).replace(b"partitionDepth=1", b"partitionDepth=5"))
+    return storage
+
+
+def empty_metafile() -> Storage:
+    storage = table()
+    storage.put(f"{slices(storage)[0].partition_path}/.hoodie_partition_metadata", b"")
+    return storage
+
+
+def stray_file() -> Storage:
+    storage = table()
+    path = base_path(storage)
+    storage.put(f"{path.rpartition('/')[0]}/part-00000.parquet", storage.read(path))
+    return storage
+
+
+def left_lock() -> Storage:
+    storage = table()
+    storage.put(".hoodie/lock", b"")
+    return storage
+
+
+def savepoint_without_its_file() -> Storage:
+    storage = table()
+    open_table(storage).savepoints.create(name="monday")
+    kept = slices(storage)[0]
+    open_table(storage).upsert(TableBuilder(9, "cow").batch((0, "oslo", 99, "new"), (1, "rome", 99, "new")))
+    open_table(storage).upsert(TableBuilder(9, "cow").batch((2, "bern", 99, "new")))
+    assert kept.base is not None
+    storage.delete(kept.base.path)
+    return storage
+
+
+def markers_of_a_rolled_back_write() -> Storage:
+    storage = table()
+    storage.put(".hoodie/.temp/20200101000000000/MARKERS.type", b"DIRECT")
+    return storage
+
+
+def archived() -> Storage:
+    often = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "5", "hoodie.clean.commits.retained": "2"}
+    builder = TableBuilder(9, "cow", options=often).commit(rows=3)
+    for _ in range(8):
+        builder = builder.delta_commit(updates=1)
+    storage = builder.build()
+    open_table(storage).services.archive(hudi_options=often)
+    return storage
+
+
+def with_manifests(change: Callable[[Storage, str], None]) -> Storage:
+    storage = archived()
+    for info in storage.list_folder(f"{TIMELINE}/history").files:
+        if "manifest" in info.name:
+            change(storage, info.path)
+    return storage
+
+
+def damaged_archive_manifest() -> Storage:
+    return with_manifests(lambda storage, path: storage.put(path, b'{"files":['))
+
+
+def missing_archive_manifest() -> Storage:
+    return with_manifests(lambda storage, path: storage.delete(path))
+
+
+def metadata_table_behind() -> Storage:
+    storage = table(**METADATA)
+    writes = load_table(storage).timeline.completed_writes
+    newest = writes[-1].requested_time
+    for info in storage.list_recursive(".hoodie/metadata/.hoodie/timeline"):
+        if info.name.startswith(newest):
+            storage.delete(info.path)
+    return storage
+
+
+def record_index_lacks_a_key() -> Storage:
+    storage = table(**INDEXED)
+    logs = [info for info in storage.list_recursive(".hoodie/metadata/record_index") if ".log." in info.name]
+    storage.delete(max(logs, key=lambda info: info.size).path)
+    return storage
+
+
 @dataclass(frozen=True)
 class Damage:
     """A damaged table: what is found, and whether the doctor mends it."""
@@ -316,13 +481,32 @@ ZOO = [
     Damage(metadata_table_lacks_a_file, "metadata table: ", is_mended=True),
     Damage(left_heartbeat, "heartbeat is left over", is_mended=True, is_note=True),
     Damage(left_markers, "markers are left over", is_mended=True, is_note=True),
-    Damage(died_change_of_properties, "change of properties died"),
+    Damage(died_change_of_properties, "change of properties died", is_mended=True),
     Damage(event_time_without_an_order, "properties contradict each other"),
     Damage(secondary_index_without_record_index, "properties contradict each other"),
     Damage(secondary_index_of_other_values, "metadata table: without entry", is_mended=True),
     Damage(compaction_overdue, "compaction is due", is_mended=True, is_note=True),
     Damage(clean_overdue, "clean is due", is_mended=True, is_note=True),
     Damage(archiving_overdue, "archive is due", is_mended=True, is_note=True),
+    Damage(timeline_gone, "timeline is gone"),
+    Damage(completed_twice, "instant is completed twice"),
+    Damage(completed_before_it_began, "instant completed before it began"),
+    Damage(completed_in_the_future, "instant is in the future"),
+    Damage(inflight_without_requested, "write without a heartbeat"),
+    Damage(damaged_rollback_plan, "plan is damaged", is_mended=True),
+    Damage(damaged_pages, "file cannot be read"),
+    Damage(damaged_log, "file cannot be read"),
+    Damage(log_cut_in_the_middle, "file is cut off"),
+    Damage(metafile_of_another_depth, "partition metafile is damaged", is_mended=True),
+    Damage(empty_metafile, "partition metafile is damaged", is_mended=True),
+    Damage(stray_file, "file is not Hudi's"),
+    Damage(left_lock, "lock is left over"),
+    Damage(savepoint_without_its_file, "savepoint lacks files"),
+    Damage(markers_of_a_rolled_back_write, "markers are left over", is_mended=True, is_note=True),
+    Damage(damaged_archive_manifest, "table cannot be read"),
+    Damage(missing_archive_manifest, "table cannot be read"),
+    Damage(metadata_table_behind, "metadata table: not believed", is_mended=True),
+    Damage(record_index_lacks_a_key, "metadata table: without entry", is_mended=True),
 ]
 every_damage = pytest.mark.parametrize("damage", ZOO, ids=lambda one: one.plant.__name__)
 
@@ -338,7 +522,7 @@ def test_planted_damage_is_found_with_its_severity(damage: Damage) -> None:
 def test_mending_takes_away_what_it_can_and_leaves_the_rest_found(damage: Damage) -> None:
     storage = damage.plant()
     with suppress(pyhudi.errors.CorruptDataError, pyhudi.errors.InvalidRequestError):
-        open_table(storage).recovery.mend()
+        opened(storage).recovery.mend()
     found = [one for one in findings(storage) if one["problem"].startswith(damage.problem)]
     assert bool(found) is not damage.is_mended
 
@@ -363,6 +547,52 @@ def test_source_of_a_bootstrap_that_changed_is_found(tmp_path: Path, same_size: 
     changed = sorted(source.rglob("*.parquet"))[0]
     changed.write_bytes(changed.read_bytes() + (b"" if same_size else b"more"))
     assert [problem for problem, _ in accusations(storage)] == ["source has changed"]
+
+
+NO_COMMAND = (
+    empty_commit,
+    row_of_another_partition,
+    row_of_another_file,
+    key_not_in_footer,
+    key_twice,
+    event_time_without_an_order,
+    timeline_gone,
+    completed_twice,
+    completed_before_it_began,
+    completed_in_the_future,
+    stray_file,
+    left_lock,
+    damaged_archive_manifest,
+    missing_archive_manifest,
+)
+"""Damages that no command mends: what is lost comes from a copy, or people decide."""
+CAN_MOVE = [damage for damage in ZOO if damage.plant is not dead_rollback]
+"""The plan of a rollback names the folder of its table."""
+
+
+def on_disk(storage: Storage, folder: Path) -> LocalStorage:
+    """The table in a folder, with files that are an hour old."""
+    for info in storage.list_recursive(""):
+        path = folder / info.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(storage.read(info.path))
+        os.utime(path, (path.stat().st_mtime - 7200,) * 2)
+    return LocalStorage(str(folder))
+
+
+@pytest.mark.parametrize("damage", CAN_MOVE, ids=lambda one: one.plant.__name__)
+def test_command_of_a_finding_mends_it(damage: Damage, tmp_path: Path) -> None:
+    storage = on_disk(damage.plant(), tmp_path / "t")
+
+    def found() -> list[str | None]:
+        listed = pyhudi.HudiTable.for_path(tmp_path / "t").inspect.findings().to_pylist()
+        return [one["command"] for one in listed if one["problem"].startswith(damage.problem)]
+
+    commands = {command for command in found() if command is not None}
+    assert bool(commands) is (damage.plant not in NO_COMMAND)
+    for command in commands:
+        main(command.replace("PATH", storage.uri).split())
+    assert bool(found()) is not bool(commands)
 
 
 def test_index_that_another_needs_is_built_by_the_command_of_the_finding(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pyhudi.format.properties import format_properties, parse_properties
 PARTITION_METADATA_FILE: Final = ".hoodie_partition_metadata"
 """The file name. Tables with `hoodie.partition.metafile.use.base.format` append `.parquet` or `.orc`."""
 
+PARTITION_METADATA_BYTES_MAX: Final = 1 << 20
+
 _COMMIT_TIME: Final = "commitTime"
 _DEPTH: Final = "partitionDepth"
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from pyhudi.config.enums import FailedWritesPolicy, TableType
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.timeline.instant import Action, Instant
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.archiving.archive import archive, archiving_due
 from pyhudi.services.cleaning.execute import clean_due, clean_loaded, execute_clean, pending_cleans, schedule_clean
 from pyhudi.services.clustering.execute import run_clustering
@@ -22,20 +22,29 @@ from pyhudi.services.frame.service import Due, Mode, Service, ServiceCall, Work
 from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
 from pyhudi.services.partition_ttl.expire import expire_partitions, expiry_due
 from pyhudi.services.restore.execute import recover
+from pyhudi.services.rollback.rollback import has_left_over
 from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.pending_clusterings import pending_clusterings
+from pyhudi.table.timeline import WRITE_ACTIONS
 
+_ROLLED_BACK: Final = WRITE_ACTIONS | {Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT}
+"""What `recover` rolls back or finishes when its process died."""
 _NO_LOGS = Due(False, "a copy-on-write table has no logs")
 
 
 def _rollback_due(call: ServiceCall) -> Due:
     if call.config.concurrency.failed_writes_policy is FailedWritesPolicy.NEVER:
         return Due(False, "hoodie.clean.failed.writes.policy is NEVER")
-    timeline = call.table.timeline
-    pending = len(timeline.pending_writes) + len(timeline.pending_rollbacks)
-    if not pending:
-        return Due(True, "no write is pending; what dead processes left is looked for")
-    return Due(True, f"{pending} pending write(s) and rollback(s), of which those of dead processes are rolled back")
+    pending = [
+        instant
+        for instant in call.table.timeline.instants
+        if instant.action in _ROLLED_BACK and instant.state is not InstantState.COMPLETED
+    ]
+    if pending:
+        return Due(True, f"{len(pending)} pending instant(s), of which those of dead processes are rolled back")
+    if has_left_over(call.table, call.settings.heartbeat, call.environment):
+        return Due(True, "a process died and left its heartbeat")
+    return Due(False, "no write is pending, and no dead process left anything")
 
 
 def _roll_back(call: ServiceCall) -> tuple[Work, ...]:

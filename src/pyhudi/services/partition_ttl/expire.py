@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 
 from pyhudi.config.options_ttl import ExpiryOptions, ExpiryStrategy
 from pyhudi.errors import NotFoundError, WriteConflictError
-from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, decode_partition_metadata
+from pyhudi.format.metadata.partition import (
+    PARTITION_METADATA_BYTES_MAX,
+    PARTITION_METADATA_FILE,
+    decode_partition_metadata,
+)
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime, parse_instant_time
 from pyhudi.index.key_value.hbase_publishing import withdraw
@@ -31,7 +35,6 @@ from pyhudi.table.state import TableState
 from pyhudi.table.written_files import load_written_files
 
 MS_PER_DAY = 86_400_000
-PARTITION_METADATA_BYTES_MAX = 1 << 20
 NO_DAYS = "no number of days is set (hoodie.partition.ttl.strategy.days.retain)"
 _BEGINNING = {
     ExpiryStrategy.KEEP_BY_TIME: "last changed",

@@ -114,14 +114,12 @@ def delete_savepoint(call: ServiceCall, instant_or_name: str) -> None:
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock, naming(storage):
         table = call.table.reload()
         check_nothing_exclusive(table.timeline, Own.SAVEPOINT)
-        savepoints = load_savepoints(storage, table.timeline)
-        named = {instant for instant, metadata in savepoints.items() if metadata.name == instant_or_name}
-        wanted = named or {instant_or_name}
-        found = [
-            instant
-            for instant in table.timeline.instants
-            if instant.action is Action.SAVEPOINT and instant.requested_time in wanted
-        ]
+        savepoints = [instant for instant in table.timeline.instants if instant.action is Action.SAVEPOINT]
+        found = [instant for instant in savepoints if instant.requested_time == instant_or_name]
+        if not found:  # names never look like instants, and a damaged savepoint is given up by its instant
+            metadata = load_savepoints(storage, table.timeline)
+            named = {instant for instant, savepoint in metadata.items() if savepoint.name == instant_or_name}
+            found = [instant for instant in savepoints if instant.requested_time in named]
         if not found:
             raise InvalidRequestError("there is no such savepoint; nothing was changed", savepoint=instant_or_name)
         for instant in found:

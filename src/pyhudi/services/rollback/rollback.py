@@ -9,7 +9,7 @@ again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback.execute import RolledBack, run_rollback
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.storage.naming import naming
-from pyhudi.storage.protocol import FileInfo
+from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.bootstrap import is_second_commit
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import next_time
@@ -79,9 +79,7 @@ def roll_back_failed_writes(
     check_undoable(table)
     table = without_empty_plans(table, settings, environment)
     storage = table.storage
-    # Skip names that are not valid paths: pyhudi never creates them, and one stray file must not block all writers.
-    files = storage.list_folder(HEARTBEAT_FOLDER).files
-    beats = {info.name: info for info in files if name_problem(info.name) is None}
+    beats = _heartbeats(storage)
     pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
     theirs = {} if eager else running_in_jvm(table, settings, environment)
     dead = [
@@ -92,12 +90,8 @@ def roll_back_failed_writes(
         and not is_clustering_plan(storage, table.version, instant)
         and not is_second_commit(table, instant)
     ]
-    # Without dead writers there is nothing to do, so the lock is not taken. Plans of dead processes are executed again.
-    timeline = table.timeline
-    plans = {plan.requested_time for plan in (*timeline.pending_compactions, *timeline.pending_clusterings)}
-    stray = (beat for name, beat in beats.items() if name not in pending and name not in plans)
-    now_ms = environment.clock.now_ms()
-    is_left_over = any(liveness_at(storage, beat, settings, now_ms) is Liveness.DEAD for beat in stray)
+    # Without dead writers there is nothing to do, so the lock is not taken.
+    is_left_over = _is_left_over(table, beats, settings, environment)
     if not is_left_over and not dead and len(table.timeline.pending_rollbacks) == len(theirs):
         return ()
     with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
@@ -114,6 +108,32 @@ def roll_back_failed_writes(
                 done += [rolled_back] if rolled_back is not None else []
         _tidy_up_after_the_dead(table.reload(), list(beats), settings, environment)
     return tuple(done)
+
+
+def has_left_over(table: TableState, settings: HeartbeatSettings, environment: Environment) -> bool:
+    """Whether there are heartbeats of dead writers without a pending instant. Cost: a listing, a read for each."""
+    return _is_left_over(table, _heartbeats(table.storage), settings, environment)
+
+
+def _heartbeats(storage: Storage) -> dict[str, FileInfo]:
+    # Skip names that are not valid paths: pyhudi never creates them, and one stray file must not block all writers.
+    files = storage.list_folder(HEARTBEAT_FOLDER).files
+    return {info.name: info for info in files if name_problem(info.name) is None}
+
+
+def _is_left_over(
+    table: TableState, beats: Mapping[str, FileInfo], settings: HeartbeatSettings, environment: Environment
+) -> bool:
+    # Plans of dead processes are executed again.
+    timeline = table.timeline
+    pending = (*timeline.pending_writes, *timeline.pending_compactions, *timeline.pending_clusterings)
+    known = {instant.requested_time for instant in pending}
+    now_ms = environment.clock.now_ms()
+    return any(
+        liveness_at(table.storage, beat, settings, now_ms) is Liveness.DEAD
+        for name, beat in beats.items()
+        if name not in known
+    )
 
 
 def roll_back(

@@ -37,6 +37,8 @@ from pyhudi.transaction.locks.waiting import Lease, lost, wait_for
 
 FILE_NAME = "lock"
 DEFAULT_FOLDER = ".hoodie"
+LOCK_PATH = f"{DEFAULT_FOLDER}/{FILE_NAME}"
+"""Where the lock is if no folder is given."""
 POLL_SECONDS = 0.05
 RENEWALS_PER_EXPIRY = 4
 
@@ -88,7 +90,7 @@ class FileSystemLocks:
                 option="hoodie.write.lock.provider",
                 path=store.uri,
             )
-        return store, f"{DEFAULT_FOLDER}/{FILE_NAME}" if self.folder is None else FILE_NAME
+        return store, LOCK_PATH if self.folder is None else FILE_NAME
 
     def _create(self, store: Storage, path: str, record: bytes, environment: Environment) -> bool:
         try:

@@ -230,6 +230,19 @@ def test_dead_writer_is_rolled_back_first() -> None:
     assert pending(storage) == set()
 
 
+def test_rollback_is_due_only_where_something_is_left() -> None:
+    def due(storage: Storage) -> dict[str, Any]:
+        return next(row for row in open_table(storage).services.due().to_pylist() if row["service"] == "rollback")
+
+    storage = TableBuilder(9, "cow").commit(rows=3).build()
+    assert due(storage)["due"] is False
+    storage.put(".hoodie/.heartbeat/20200101000000000", b'{"given_up": true}')
+    assert due(storage)["due"] is True
+    open_table(storage).services.run(only="rollback")
+    assert due(storage)["due"] is False
+    assert due(TableBuilder(9, "cow").commit(rows=3).dead_writer(stage="inflight").build())["due"] is True
+
+
 def test_progress_of_services_is_told_after_each_task_and_not_beside_another_engine() -> None:
     told: list[pyhudi.Progress] = []
     apart = {"hoodie.parquet.small.file.limit": "0", "hoodie.compact.inline": "false"}
