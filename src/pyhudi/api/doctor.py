@@ -46,8 +46,8 @@ def check_folder(
     """Why a folder cannot be opened as a table, where `HudiTable.for_path` fails; no rows if it is none, or is whole.
 
     Found are damaged properties, and files of a table without their `.hoodie`. With `fix`, properties are put from the
-    copy that a change of them left, or with a checksum that fits the name, and looked at again; those that were written
-    in the last minutes stay, as a writer may be at work.
+    copy that a change of them left, or with a checksum that fits the name; the rows say what is wrong after that. Those
+    that were written in the last minutes stay, as a writer may be at work.
 
     Columns: as of `Inspect.findings`. Cost: three reads and some listings; with `fix` the table lock, and a put.
     """

@@ -222,8 +222,9 @@ class Recovery:
 
         Ends a change of the properties that died, rolls dead writers back, removes damaged plans of cleans, markers and
         files that are of no write, puts partition metafiles, builds the metadata table again, and runs services that
-        are due; each only where a finding asks for it. Raises the first error after all of it was tried. What readers see does not change. Findings without a `mend` stay: a lost file comes from a copy, or the
-        table goes back by `restore`. Cost: that of the diagnosis, and of what is done.
+        are due; each only where a finding asks for it. Raises the first error after all of it was tried. What readers
+        see does not change. Findings without a `mend` stay: a lost file comes from a copy, or the table goes back by
+        `restore`. Cost: that of the diagnosis, and of what is done.
 
         >>> table.recovery.mend()
         ()

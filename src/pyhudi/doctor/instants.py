@@ -51,7 +51,7 @@ def _timeline_gone(call: ServiceCall) -> Iterator[Finding]:
             problem="timeline is gone",
             path=call.table.version.timeline_folder,
             detail=f"there is no instant, but {len(data):,} data files, such as {min(data)}: readers see no row of "
-            "them. Put a copy of the folder back, and let nobody write before",
+            "them. Put a copy of the folder back before the next write",
         )
 
 

@@ -173,7 +173,7 @@ def _pending_rollback(call: ServiceCall, instant: Instant) -> Finding:
 
 
 def _left_over(call: ServiceCall) -> Iterator[Finding]:
-    """Heartbeats of dead writers without an instant, markers of ended writes, and a lock that nobody holds."""
+    """Heartbeats of dead writers without an instant, markers of ended writes, and an old lock."""
     storage, timeline = call.table.storage, call.table.timeline
     pending = {instant.requested_time for instant in timeline.instants if instant.state is not InstantState.COMPLETED}
     now_ms = call.environment.clock.now_ms()

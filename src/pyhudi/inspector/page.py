@@ -147,14 +147,10 @@ def _attempts(facts: TableFacts) -> Html:
     parts = []
     if facts.overlaps:
         writers = {write.instant: write.writer for write in facts.writes}
-        rows = [
-            (
-                *(cell for write in pair for cell in (write.requested_time, writers.get(write.requested_time, ""))),
-                overlap.until,
-            )
-            for overlap in facts.overlaps[: -_ROWS_OF_A_TABLE - 1 : -1]
-            for pair in [(overlap.write, overlap.earlier)]
-        ]
+        rows = []
+        for overlap in facts.overlaps[: -_ROWS_OF_A_TABLE - 1 : -1]:
+            write, earlier = overlap.write.requested_time, overlap.earlier.requested_time
+            rows.append((write, writers.get(write, ""), earlier, writers.get(earlier, ""), overlap.until))
         head = ("write", "by", "began while", "by", "until")
         parts.append(
             tag("details", tag("summary", "Writers at the same time"), table("Writers that overlapped", head, rows))
