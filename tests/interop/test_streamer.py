@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,12 @@ from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
 import pyhudi.streamer
+from pyhudi.storage.open import open_storage
+from pyhudi.streamer import StreamerConfig
+from pyhudi.streamer.checkpoints import Checkpoint
+from pyhudi.streamer.ingest import ingest, new_ingestion
+from pyhudi.streamer.settings import settings_of
+from pyhudi.streamer.sources.protocol import Pull
 
 OracleOf = Callable[[str], Oracle]
 V1, V2 = "deltastreamer.checkpoint.key", "streamer.checkpoint.key.v2"
@@ -86,6 +93,45 @@ def test_jvm_hudi_finds_the_checkpoint_after_commits_that_were_archived(
     active = table.refresh().inspect.timeline()["instant"].to_pylist()
     assert first not in active
     assert oracle_of(RELEASE_OF_TABLE_VERSION[version]).newest_commit(path)["checkpoint"] == str(FIRST_MS)
+
+
+@dataclass(frozen=True)
+class OneBatch:
+    """A source with one row, which is at this checkpoint then."""
+
+    text: str
+
+    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
+        del limit
+        if after.text is not None:
+            return None
+        rows = pa.table({"id": pa.array([1], pa.int64())})
+        return Pull(reached=Checkpoint(text=self.text), read=lambda *_: rows, items=1)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("text", ["orders,0:5,1:0,2:71", "1700000000000", "2026-11-26 10:00:00.5"])
+def test_jvm_hudi_reads_the_checkpoints_of_our_sources(oracle_of: OracleOf, tmp_path: Path, version: int, text: str):
+    conf = {
+        "hoodie.streamer.source.dfs.root": str(tmp_path),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.write.table.version": str(version),
+    }
+    settings = settings_of(StreamerConfig(tmp_path / "t", hoodie_conf=conf))
+    assert ingest(new_ingestion(settings, OneBatch(text), open_storage(settings.path))) is not None
+    assert oracle_of(RELEASE_OF_TABLE_VERSION[version]).newest_commit(tmp_path / "t")["checkpoint"] == text
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_jvm_hudi_reads_the_checkpoint_of_a_table_as_source(oracle_of: OracleOf, tmp_path: Path, version: int):
+    conf = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.write.table.version": str(version)}
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    pyhudi.save(rows, tmp_path / "source", hudi_options={"hoodie.table.name": "source", **conf})
+    of_source = {"hoodie.streamer.source.hoodieincr.path": str(tmp_path / "source")}
+    result = pyhudi.streamer.run(tmp_path / "copy", source_class="HoodieIncrSource", hoodie_conf={**of_source, **conf})
+    assert result.rows == 1
+    newest = oracle_of(RELEASE_OF_TABLE_VERSION[version]).newest_commit(tmp_path / "copy")
+    assert newest["checkpoint"] == result.checkpoint
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -17,7 +17,7 @@ from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.apart import Apart, Origin, UnreadableError, numbered, read_apart, with_numbers
 from pyhudi.streamer.sources.avro_rows import joined_rows, rows_of_avro
 from pyhudi.streamer.sources.json_rows import joined, rows_of_json
-from pyhudi.streamer.sources.kafka_client import client_options, read_messages, topic_of
+from pyhudi.streamer.sources.kafka_client import Broker, broker_of, client_options, read_messages, topic_of
 from pyhudi.streamer.sources.kafka_offsets import (
     Bounds,
     Offsets,
@@ -69,7 +69,7 @@ class KafkaSource:
 
     topic: str
     options: KafkaOptions
-    client: Mapping[str, str] = field(repr=False)
+    broker: Broker = field(repr=False)
     start: StartAt
     decode: Decode
     has_moved_keys: bool = False
@@ -127,7 +127,7 @@ class KafkaSource:
 
     def _range(self, after: Checkpoint, limit: int | None) -> tuple[str | None, Bounds, Offsets, Offsets]:
         """The id of the topic, what it has, and where a batch after a checkpoint begins and ends."""
-        topic_id, bounds = topic_of(self.client, self.topic)
+        topic_id, bounds = topic_of(self.broker, self.topic)
         if after.text is None:
             begin = first_offsets(bounds, self.start)
         else:
@@ -183,7 +183,7 @@ class KafkaSource:
 
     def _messages(self, begin: Offsets, end: Offsets) -> pa.Table:
         """The messages with a value: a null value is the tombstone of a compacted topic, and no row."""
-        messages = read_messages(self.client, self.topic, begin, end, with_keys=self.reads_keys)
+        messages = read_messages(self.broker.options, self.topic, begin, end, with_keys=self.reads_keys)
         return messages.filter(pc.is_valid(messages["value"]))
 
     def _whole_changes(self, messages: pa.Table, end: Offsets, after: Checkpoint) -> PutOff:
@@ -283,7 +283,8 @@ def routed_source(source: KafkaSource, registry: str | None, changes: str | None
         )
     if source.start is not StartAt.EARLIEST:
         raise UnsupportedFeatureError(f"a topic for many tables is read from its begin: leave {_START} out")
-    place = (tuple(sorted(source.client.items())), source.topic, options.route_field, options.fails_on_loss, changes)
+    client = tuple(sorted(source.broker.options.items()))
+    place = (client, source.topic, options.route_field, options.fails_on_loss, changes)
     route = Route(values=values, field=options.route_field, tables=_tables_of(source.kind, registry, changes))
     reads_keys = route.field is None and route.tables is None
     return RoutedSource(replace(source, reads_keys=reads_keys), route, place)
@@ -323,4 +324,4 @@ def kafka_source(
         if registry is None:
             raise ConfigError(f"{AVRO} needs hoodie.streamer.schemaprovider.registry.url")
         decode = functools.partial(_rows_of_avro, SchemaRegistry.of(registry))
-    return KafkaSource(kind, options.topic, options, given, StartAt(named), decode, has_moved_keys)
+    return KafkaSource(kind, options.topic, options, broker_of(given), StartAt(named), decode, has_moved_keys)

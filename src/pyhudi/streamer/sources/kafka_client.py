@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -53,27 +56,56 @@ def client_options(given: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if not name.startswith(_OF_JAVA)}
 
 
-def topic_of(options: Mapping[str, str], topic: str) -> tuple[str | None, Bounds]:
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Broker:
+    """A broker, by the options of its client. It keeps one client that asks it for bounds, as connections cost time."""
+
+    options: Mapping[str, str] = field(repr=False)
+    _admin: Any = field(default=None, init=False, repr=False)
+
+    def admin(self) -> Any:
+        """The client that asks for the bounds of topics. Cost: none until it is asked."""
+        if self._admin is None:
+            of_admin = {name: value for name, value in self.options.items() if not name.startswith(_OF_CONSUMERS)}
+            self._admin = AdminClient(of_admin)
+        return self._admin
+
+    def forget(self) -> None:
+        """Ask by a new client from now on: what one knows of the leaders of topics may be old."""
+        self._admin = None
+
+
+_brokers: Final[WeakValueDictionary[tuple[int, frozenset[tuple[str, str]]], Broker]] = WeakValueDictionary()
+
+
+def broker_of(options: Mapping[str, str]) -> Broker:
+    """The broker with these options of its client: one for all sources of a process that have the same. Cost: none."""
+    key = (os.getpid(), frozenset(options.items()))
+    known = _brokers.get(key)
+    if known is None:
+        known = _brokers[key] = Broker(dict(options))
+    return known
+
+
+def topic_of(broker: Broker, topic: str) -> tuple[str | None, Bounds]:
     """The id of a topic, which another one of its name does not have, and what it has. None for a broker without ids.
 
     The last offset is the one up to which the isolation level of the options lets messages be read. Raises
     `SourceError` where there is no such topic. Cost: three requests; more while a topic has no leader.
     """
-    of_admin = {name: value for name, value in options.items() if not name.startswith(_OF_CONSUMERS)}
     with _failures(topic):
-        admin = AdminClient(of_admin)
         for _ in range(_ASKED_AGAIN):
             try:
-                return _asked(admin, options, topic)
+                return _asked(broker.admin(), broker.options, topic)
             except KafkaException as error:
+                broker.forget()
                 if error.args[0].code() not in _PASSING:
                     raise
             SYSTEM.clock.sleep(_PAUSE_SECONDS)
-        return _asked(admin, options, topic)
+        return _asked(broker.admin(), broker.options, topic)
 
 
 def _asked(admin: Any, options: Mapping[str, str], topic: str) -> tuple[str | None, Bounds]:
-
     commits_only = options.get("isolation.level", "read_committed") == "read_committed"
     level = IsolationLevel.READ_COMMITTED if commits_only else IsolationLevel.READ_UNCOMMITTED
     described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic].result()
