@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,glue,sqs,kafka,databases,duckdb,telemetry
+EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,hdfs,glue,sqs,kafka,databases,duckdb,telemetry
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long test-durations servers test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
@@ -36,7 +36,7 @@ ALL_TESTS := tests --ignore=tests/interop -n 2 --dist loadgroup
 servers: $(STAMP)
 	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
 	@$(PY) tools/prometheus.py || echo "the test with a real Prometheus will be skipped"
-	@$(PY) tools/server_jars.py || echo "the tests on Kafka, or on Hive metastores, will be skipped"
+	@$(PY) tools/server_jars.py || echo "the tests on Kafka, on Hive metastores, or on HDFS, will be skipped"
 
 # An environment of its own for each set of versions, with PYTHON. The simulator, the examples and the pages do not
 # depend on versions of packages, so the tests of these are left out.

@@ -1,8 +1,8 @@
-"""Fetch servers that tests talk to, from Maven Central: a Kafka broker, Hive metastores, and a schema registry.
+"""Fetch servers that tests talk to, from Maven Central: a Kafka broker, Hive metastores, HDFS, and a schema registry.
 
-    python tools/server_jars.py kafka hive-3 hive-4     fetches those that are not there (44, 102 and 122 MB), and
-                                                        prints their folders; without names these three
-    python tools/server_jars.py apicurio                the same for the registry (159 MB), which needs Java 21
+    python tools/server_jars.py kafka hive-3 hive-4 hdfs    fetches those that are not there (44, 102, 122 and 93 MB),
+                                                            and prints their folders; without names these four
+    python tools/server_jars.py apicurio                    the same for the registry (159 MB), which needs Java 21
 
 Needs `mvn` and `java` (17 or newer) on PATH.
 """
@@ -44,9 +44,10 @@ SERVERS = {
         (*_HADOOP_CLIENT, ("org.apache.hive", "hive-standalone-metastore-server", "4.0.1")),
         alone=(("org.apache.hadoop", "hadoop-hdfs", _HADOOP),),
     ),
+    "hdfs": Server("hdfs-3.4.1", (("org.apache.hadoop", "hadoop-client-minicluster", _HADOOP),)),
     "apicurio": Server("apicurio-3.3.3", archive="io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"),
 }
-FETCHED_BY_SETUP = ("kafka", "hive-3", "hive-4")
+FETCHED_BY_SETUP = ("kafka", "hive-3", "hive-4", "hdfs")
 
 
 def jars(name: str) -> Path:

@@ -64,6 +64,7 @@ def test_user_can_choose_no_tool_of_this_repository() -> None:
         "redis",
         "hbase",
         "hive",
+        "hdfs",
         "glue",
         "sqs",
         "duckdb",

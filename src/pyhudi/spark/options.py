@@ -36,7 +36,7 @@ def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any
     of_hadoop = {
         name.removeprefix(_HADOOP): value
         for name, value in settings_of(spark).items()
-        if name.startswith(f"{_HADOOP}fs.") and name.removeprefix(_HADOOP).lower() not in given
+        if name.startswith((f"{_HADOOP}fs.", f"{_HADOOP}dfs.")) and name.removeprefix(_HADOOP).lower() not in given
     }
     return {**of_hadoop, **options}
 

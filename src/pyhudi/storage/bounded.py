@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from pyhudi.errors import CorruptDataError
+from pyhudi.storage.hdfs import HdfsStorage
 from pyhudi.storage.metered import MeteredStorage
 from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.storage.protocol import Storage
@@ -15,7 +16,7 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 
 READS_AT_ONCE = 32
-"""Number of small files of an object store that are read, or put, at the same time."""
+"""Number of small files of a remote store that are read, or put, at the same time."""
 
 
 def read_at_most(storage: Storage, path: str, bytes_max: int) -> bytes:
@@ -56,13 +57,13 @@ def read_decoded(storage: Storage, path: str, bytes_max: int, decode: Callable[.
 
 
 def at_once(storage: Storage, call: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """The results of `call` for all items, in the order of the items. On an object store the calls run concurrently.
+    """The results of `call` for all items, in their order. On an object store and on HDFS the calls run concurrently.
 
     Raises:
         HudiError: the first error of `call`.
     """
     store = storage.inner if isinstance(storage, MeteredStorage) else storage
-    if not isinstance(store, ObjectStorage) or len(items) < 2:  # one needs no thread
+    if not isinstance(store, (ObjectStorage, HdfsStorage)) or len(items) < 2:  # one needs no thread
         return [call(item) for item in items]
     with ThreadPoolExecutor(max_workers=min(READS_AT_ONCE, len(items))) as pool:
         return list(pool.map(call, items))

@@ -161,11 +161,7 @@ class LocalStorage:
 
     def wait_for_writer(self, path: str) -> bool:
         """A file is complete if it was not modified within the last two seconds. Cost: one stat."""
-        info = self.info(path)
-        if info is None or abs(time.time() * 1000 - info.modified_ms) > _FILLING_MS:
-            return False
-        time.sleep(_FILLING_POLL_SECONDS)
-        return True
+        return wait_while_recent(self.info(path))
 
     def list_folder(self, path: str) -> FolderListing:
         """Leaves out temporary files, lock files and Hadoop's checksum files. Cost: one stat per file."""
@@ -427,6 +423,14 @@ class _Folders:
             if folder in self._synced:
                 break
         return list(parents)
+
+
+def wait_while_recent(info: FileInfo | None) -> bool:
+    """Wait some milliseconds if the file was modified within the last two seconds, and return whether it was."""
+    if info is None or abs(time.time() * 1000 - info.modified_ms) > _FILLING_MS:
+        return False
+    time.sleep(_FILLING_POLL_SECONDS)
+    return True
 
 
 def _related(one: str, other: str) -> bool:

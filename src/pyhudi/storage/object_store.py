@@ -9,8 +9,6 @@ two writers may put the same bytes.
 from __future__ import annotations
 
 import functools
-import io
-import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -32,16 +30,17 @@ from pyhudi.errors import (
     UnavailableError,
     UnsupportedFeatureError,
 )
+from pyhudi.storage.forks import refuse_fork
 from pyhudi.storage.output import Output
 from pyhudi.storage.paths import check_relative, check_relative_folder, join, parent_of
 from pyhudi.storage.protocol import FileInfo, FolderListing, StorageSpec
+from pyhudi.storage.ranges import RangedInput
 from pyhudi.storage.secrets import redact, secret_values
 
 R = TypeVar("R")
 
 PART_BYTES = 10 * 1024 * 1024
 """Size of an upload's parts. S3 accepts 10,000 parts, so a file has at most 97 GiB."""
-READ_AHEAD_BYTES = 512 * 1024
 TAIL_BYTES = 64 * 1024
 """Bytes read from the end when a file is opened. One request gives the size and the footer of most Parquet files."""
 _PROBE_FOLDER = ".hoodie/.aux/.probe"
@@ -72,13 +71,7 @@ class ObjectStorage:
     @property
     def _store(self) -> Any:
         """The client, for a request."""
-        if _client_process() != os.getpid():
-            raise UnsupportedFeatureError(
-                "this process was forked from one that had used an object store: it lacks the client's threads, and a "
-                "request would never end; start processes by spawn or forkserver (multiprocessing.get_context), or "
-                "use object stores only after the fork",
-                store=self._uri,
-            )
+        refuse_fork("obstore", self._uri)
         return self._client
 
     @property
@@ -118,7 +111,7 @@ class ObjectStorage:
     def open_input(self, path: str) -> IO[bytes]:
         """Cost: one request, for the size and the last 64 KiB; later one for each range that is not in memory."""
         size, tail = self._size_and_tail(path)
-        return cast("IO[bytes]", _ObjectInput(self, path, size, tail))
+        return cast("IO[bytes]", RangedInput(functools.partial(self.read_range, path), size, tail))
 
     def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:  # noqa: ARG002  # always durable
         """The object is not visible before `close`. Cost: one request up to 10 MiB, else one per part and two more."""
@@ -383,68 +376,6 @@ class _Version:
         return {name: value for name, value in known.items() if value is not None}
 
 
-class _ObjectInput(io.RawIOBase):
-    """Random access to an object of known size. Cost: one request for each range that was not read ahead."""
-
-    def __init__(self, storage: ObjectStorage, path: str, size: int, tail: bytes) -> None:
-        super().__init__()
-        self._storage = storage
-        self._path = path
-        self._size = size
-        self._position = 0
-        self._tail = (size - len(tail), tail)
-        self._window = self._tail
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        if start + offset < 0:
-            raise ValueError("seek to before the start of the file")
-        self._position = start + offset
-        return self._position
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Read `size` bytes, or fewer at the end of the object; without a size, read the rest.
-
-        Raises:
-            StorageError: the request failed.
-        """
-        if self.closed:
-            raise ValueError("read of a closed file")
-        end = self._size if size is None or size < 0 else min(self._position + size, self._size)
-        if end <= self._position:
-            return b""
-        data = self._fetch(self._position, end)
-        self._position = end
-        return data
-
-    def readall(self) -> bytes:
-        return self.read()
-
-    def readinto(self, buffer: Any, /) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _fetch(self, start: int, end: int) -> bytes:
-        for first, data in (self._window, self._tail):
-            if first <= start and end <= first + len(data):
-                return data[start - first : end - first]
-        if end - start >= READ_AHEAD_BYTES:
-            return self._storage.read_range(self._path, start, end - start)
-        ahead = min(READ_AHEAD_BYTES, self._size - start)
-        self._window = (start, self._storage.read_range(self._path, start, ahead))
-        return self._window[1][: end - start]
-
-
 class _ObjectOutput(Output):
     """An upload in parts. `close` creates the object from them."""
 
@@ -479,13 +410,6 @@ class _ObjectOutput(Output):
         else:
             return
         raise failure
-
-
-# Cached until the process ends; forked children inherit the cached value.
-@functools.cache
-def _client_process() -> int:
-    """The id of the process whose threads serve the requests of all clients: the first process that made one."""
-    return os.getpid()
 
 
 def _kind_of(error: Exception, status: int | None, text: str) -> type[HudiError]:

@@ -13,6 +13,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.storage import registry as in_process
+from pyhudi.storage.hdfs import HdfsStorage
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.object_store import ObjectStorage
@@ -38,7 +39,8 @@ def open_storage(uri_or_path: str, options: Mapping[str, str] | None = None) -> 
 
     Args:
         uri_or_path: a local path, `file:/path`, `memory://name[/folder]`, `s3://bucket/folder` (or `s3a://`),
-            `gs://bucket/folder`, `az://container/folder` or `abfss://container@account.dfs.core.windows.net/folder`.
+            `gs://bucket/folder`, `az://container/folder`, `abfss://container@account.dfs.core.windows.net/folder` or
+            `hdfs://namenode:port/folder`.
         options: the options of a read or write. Only the storage options among them are used, see
             `pyhudi.storage.options`. Without credentials among them, those of the environment are used.
 
@@ -81,6 +83,8 @@ def _open_remote(uri: str, options: frozenset[tuple[str, str]], _process: int) -
     # Not with `urllib`: a question mark or a hash sign would end the path there, but may be part of a folder's name.
     scheme, _, rest = uri.partition("://")
     authority, _, folder = rest.partition("/")
+    if scheme == "hdfs":
+        return HdfsStorage(authority=authority, folder=check_relative_folder(folder), options=dict(options))
     if not authority:
         raise ConfigError("the URI names no bucket: write scheme://bucket/folder", uri=uri)
     if ":" in authority.rpartition("@")[0]:
@@ -123,5 +127,5 @@ def _make_client(scheme: str, authority: str, settings: ClientSettings) -> Any:
         account = {"azure_storage_account_name": host.partition(".")[0]} if host else {}
         return AzureStore(container, config={**account, **settings.store}, **common)
     raise UnsupportedFeatureError(
-        "the URI's scheme is not supported: use file, memory, s3, s3a, gs, az, abfs or abfss", scheme=scheme
+        "the URI's scheme is not supported: use file, memory, s3, s3a, gs, az, abfs, abfss or hdfs", scheme=scheme
     )

@@ -37,7 +37,7 @@ _EMRFS = Names(
     harmless={"enableserversideencryption": frozenset({"false"}), "cse.enabled": frozenset({"false"})},
 )
 """Amazon's own file system, EMRFS: jobs that move from EMR set its options."""
-_HADOOP_PREFIXES = ("fs.", OLDER_PREFIX, _CREDENTIAL_FILES)
+_HADOOP_PREFIXES = ("fs.", "dfs.", OLDER_PREFIX, _CREDENTIAL_FILES)
 _ENDPOINT_NAMES = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint")
 _CLIENT_NAMES = frozenset(
     {
@@ -67,8 +67,8 @@ class ClientSettings:
 def select_storage_options(options: Mapping[str, str]) -> dict[str, str]:
     """The storage options among the options of a read or write.
 
-    Hadoop's names begin with `fs.`. obstore's names are `aws_*`, `azure_*`, `google_*` (in upper or lower case) and
-    the names of client options, for example `allow_http`.
+    Hadoop's names begin with `fs.`, and for HDFS with `dfs.`. obstore's names are `aws_*`, `azure_*`, `google_*` (in
+    upper or lower case) and the names of client options, for example `allow_http`.
     """
     return {name: value for name, value in options.items() if _is_storage_option(name)}
 

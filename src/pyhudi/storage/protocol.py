@@ -153,7 +153,10 @@ class Storage(Protocol):
         ...
 
     def list_folder(self, path: str) -> FolderListing:
-        """The direct children of a folder; empty if the folder does not exist. Only local disk lists empty folders."""
+        """The direct children of a folder; empty if the folder does not exist.
+
+        Local disk and HDFS list empty folders, too.
+        """
         ...
 
     def list_names(self, path: str) -> tuple[str, ...]:

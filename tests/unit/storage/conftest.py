@@ -4,6 +4,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from tests.support.hdfs import hdfs  # noqa: F401
 from tests.support.minio import minio  # noqa: F401
 
 from pyhudi.storage.local import LocalStorage
@@ -11,7 +12,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 
-STORES = ("local", "memory", "memory-folder", "s3")
+STORES = ("local", "memory", "memory-folder", "s3", "hdfs")
 
 
 @pytest.fixture(params=STORES)
@@ -23,5 +24,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
         return MemoryStorage()
     if request.param == "memory-folder":
         return open_storage(f"memory://{uuid.uuid4().hex}/some/table")
+    if request.param == "hdfs":
+        return open_storage(request.getfixturevalue("hdfs").new_root())
     server = request.getfixturevalue("minio")
     return open_storage(server.new_root(), server.options)

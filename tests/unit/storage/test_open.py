@@ -72,7 +72,7 @@ def test_object_store_is_shared_by_calls_with_equal_options_only() -> None:
 @pytest.mark.parametrize(
     ("uri", "error"),
     [
-        ("hdfs://namenode/t", UnsupportedFeatureError),
+        ("viewfs://cluster/t", UnsupportedFeatureError),
         ("s3://", ConfigError),
         ("s3:///t", ConfigError),
         ("file://otherhost/t", ConfigError),
