@@ -1,7 +1,7 @@
 """Store on HDFS through hdfs-native, a client without a JVM.
 
 HDFS makes a file visible when it is created, and its content later. A process that is killed in between leaves an
-empty file, which nobody else may write for as long as its lease lasts. Therefore no put creates a file under its final
+empty file, which no other process may write for as long as its lease lasts. Therefore no put creates a file under its final
 name: it writes a temporary file, and renames it. The NameNode renames in one step, and refuses a name that exists
 unless it is asked to overwrite.
 

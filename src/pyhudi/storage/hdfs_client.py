@@ -2,7 +2,8 @@
 
 hdfs-native waits for a NameNode that refuses connections, but reports a connection that breaks while a request is on
 its way. Whether the NameNode has done what the request asked for is not known then. What is repeated here must
-therefore be safe to repeat: `rename` of a file whose name nobody else has is, if its caller looks where the file is.
+therefore be safe to repeat: `rename` of a file whose name no other process has is, if its caller looks where the file
+is.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ class HdfsClient:
         _repeated(lambda: self._inner.rename(source, target, overwrite))
 
     def write(self, name: str, data: bytes, *, durable: bool) -> None:
-        """Write a file whose name nobody else has. A failed attempt is deleted, and repeated if its answer was lost."""
+        """Write a file whose name no other process has.
+
+        A failed attempt is deleted, and repeated if its answer was lost.
+        """
         deadline = time.monotonic() + REPEAT_SECONDS
         while True:
             try:

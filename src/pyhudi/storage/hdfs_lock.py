@@ -1,9 +1,9 @@
 """Replacement of a file of HDFS by one of several writers, and of none that was slow.
 
 HDFS can rename, but cannot compare before it does. So a writer first takes a lock: the folder `.pyhudi-lock-<file>`,
-which it renames into its place with the new content in it, under a name that nobody else uses. To publish is to rename
-this very file over the old one. Whoever breaks the lock of a writer that is dead, or only slow, deletes that file
-first: then the slow writer's rename fails, and changes nothing.
+which it renames into its place with the new content in it, under a name that no other process uses. To publish is to
+rename this very file over the old one. Whoever breaks the lock of a writer that is dead, or only slow, deletes that
+file first: then the slow writer's rename fails, and changes nothing.
 """
 
 from __future__ import annotations
