@@ -117,6 +117,12 @@ def _name(catalog: str) -> Callable[[Path], None]:
     return use
 
 
+def _hdfs(_: Path) -> None:
+    import pyhudi
+
+    pyhudi.HudiTable.for_path(f"hdfs://{ADDRESS}/t", hudi_options={"dfs.client.failover.max.attempts": "1"})
+
+
 def _pull(folder: Path, source: str, **options: str) -> None:
     import pyhudi.streamer
 
@@ -204,6 +210,7 @@ FEATURES = {
         has_server=True,
     ),
     "hive": Feature(("thriftpy2",), _name(f"thrift://{ADDRESS}"), has_server=True),
+    "hdfs": Feature(("hdfs_native",), _hdfs, has_server=True),
     "glue": Feature(("boto3",), _name("glue"), has_server=True),
     "sqs": Feature(
         ("boto3",),

@@ -1,9 +1,9 @@
 """Store on HDFS through hdfs-native, a client without a JVM.
 
 HDFS makes a file visible when it is created, and its content later. A process that is killed in between leaves an
-empty file, which no other process may write for as long as its lease lasts. Therefore no put creates a file under its final
-name: it writes a temporary file, and renames it. The NameNode renames in one step, and refuses a name that exists
-unless it is asked to overwrite.
+empty file, which no other process may write for as long as its lease lasts. Therefore no put creates a file under its
+final name: it writes a temporary file, and renames it. The NameNode renames in one step, and refuses a name that
+exists unless it is asked to overwrite.
 
 What is durable: the NameNode answers a rename after its journal is synced. `hsync`, which a durable put calls before
 the rename, returns when every DataNode of the block's pipeline has synced its replica to its disk. Without it the
@@ -24,7 +24,7 @@ from pyhudi.errors import (
     UnavailableError,
     UnsupportedFeatureError,
 )
-from pyhudi.storage.hdfs_client import CLIENT_ERRORS, HdfsClient
+from pyhudi.storage.hdfs_client import CLIENT_ERRORS, HdfsClient, is_away
 from pyhudi.storage.hdfs_errors import typed_error
 from pyhudi.storage.hdfs_lock import ReplacementLock
 from pyhudi.storage.local import wait_while_recent
@@ -215,9 +215,10 @@ class HdfsStorage:
                 raise UnavailableError(
                     "the temporary file was deleted by another process", path=self._full(path)
                 ) from None
-        except CLIENT_ERRORS:
-            with suppress(*CLIENT_ERRORS):
-                self._client.delete(temporary)
+        except CLIENT_ERRORS as error:
+            if not is_away(error):
+                with suppress(*CLIENT_ERRORS):
+                    self._client.delete(temporary)
             raise
 
     def _tag_of(self, path: str) -> str | None:

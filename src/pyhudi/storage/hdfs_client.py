@@ -8,6 +8,7 @@ is.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -29,6 +30,7 @@ WAITS: Mapping[str, str] = {
 REPEAT_SECONDS = 30.0
 _REPEAT_AFTER_SECONDS = 0.1
 _ANSWERS = (FileExistsError, FileNotFoundError, IsADirectoryError)
+_AWAY = re.compile("refused|lookup address", re.IGNORECASE)
 _NO_NAMENODE = "No NameNode hosts found"
 _LIBRARY = "hdfs-native"
 
@@ -90,13 +92,13 @@ class HdfsClient:
             try:
                 self._write(name, data, durable)
             except CLIENT_ERRORS as error:
+                if is_away(error):
+                    raise
+                with suppress(*CLIENT_ERRORS):
+                    self.delete(name)
                 # A file of this name is our own, of an attempt whose answer was lost.
-                is_lost = isinstance(error, FileExistsError) or _has_no_answer(error)
-                is_late = time.monotonic() > deadline
-                if not (is_lost and is_late):
-                    with suppress(*CLIENT_ERRORS):
-                        self.delete(name)
-                if not is_lost or is_late:
+                is_lost = isinstance(error, FileExistsError) or _is_lost(error)
+                if not is_lost or time.monotonic() > deadline:
                     raise
             else:
                 return
@@ -132,17 +134,22 @@ def _connect(authority: str, options: Mapping[str, str]) -> Any:
         ) from error
 
 
-def _has_no_answer(error: Exception) -> bool:
-    return isinstance(error, OSError) and not isinstance(error, _ANSWERS)
+def is_away(error: Exception) -> bool:
+    """Whether the NameNode let no connection be made, for as long as the client waits for it."""
+    return isinstance(error, OSError) and _AWAY.search(str(error)) is not None
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether a connection broke before the answer came."""
+    return isinstance(error, OSError) and not isinstance(error, _ANSWERS) and not is_away(error)
 
 
 def _repeated(request: Callable[[], R]) -> R:
-    # The client's own waiting counts: a NameNode that is away is waited for once, not once for each repetition.
     deadline = time.monotonic() + REPEAT_SECONDS
     while True:
         try:
             return request()
         except OSError as error:
-            if not _has_no_answer(error) or time.monotonic() > deadline:
+            if not _is_lost(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_REPEAT_AFTER_SECONDS)

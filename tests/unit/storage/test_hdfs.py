@@ -25,7 +25,7 @@ from pyhudi.errors import (
     UnavailableError,
     UnsupportedFeatureError,
 )
-from pyhudi.storage import hdfs_client, hdfs_lock
+from pyhudi.storage import hdfs_lock
 from pyhudi.storage.hdfs import LITTER_AGE_SECONDS, HdfsStorage
 from pyhudi.storage.hdfs_lock import ReplacementLock
 from pyhudi.storage.open import open_storage
@@ -162,8 +162,7 @@ def test_namenode_that_is_away_for_a_moment_is_waited_for(hdfs: Hdfs) -> None:
     assert open_storage(root).read("t/file") == b"content"
 
 
-def test_namenode_that_is_away_is_an_error_with_a_type(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hdfs_client, "REPEAT_SECONDS", 0)
+def test_namenode_that_is_away_is_an_error_with_a_type(hdfs: Hdfs) -> None:
     with proxy_before(hdfs.authority) as proxy:
         nobody = proxy.authority
     settings = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.max.millis": "10"}
