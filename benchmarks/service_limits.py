@@ -141,14 +141,14 @@ def put_commits(folder: Path, groups: int) -> None:
     new_table(folder)
     storage = open_storage(str(folder), {})
     version = load_table(storage).version
-    for former, time_of in zip(["null", *TIMES], TIMES, strict=False):
+    for previous, time_of in zip(["null", *TIMES], TIMES, strict=False):
         stats = {
             partition: tuple(
                 WriteStat(
                     file_id=file_id(partition, group),
                     path=file_path(partition, group, time_of),
                     partition_path=partition,
-                    prev_commit=former,
+                    prev_commit=previous,
                     file_size_in_bytes=1_000,
                 )
                 for group in range(groups)

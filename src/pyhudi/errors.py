@@ -65,7 +65,7 @@ class HudiError(Exception):
         super().__init__(message)
         self.message = message
         self.context: dict[str, Any] = context
-        kind = next(each for each in type(self).__mro__ if each.__module__ == __name__)
+        kind = next(error_class for error_class in type(self).__mro__ if error_class.__module__ == __name__)
         self.page = _PAGE if kind is HudiError else f"{_PAGE}#{kind.__name__.lower()}"
         self.add_note(f"see {self.page}")
 

@@ -130,7 +130,7 @@ def all_of(observers: Sequence[Observe]) -> Observe:
     """One observer in the place of several."""
 
     def observe(event: Event) -> None:
-        for each in observers:
-            each(event)
+        for observer in observers:
+            observer(event)
 
     return observers[0] if len(observers) == 1 else observe

@@ -205,9 +205,9 @@ def _wrong_pulls(calls: Iterable[Call], committed: Mapping[str, str], setting: S
         yield from _said(call, ("torn",))
         delivered.update(call.answer["once"])
         for key, values in call.answer["lists"].items():
-            former, now = lists.get(key, ()), tuple(values)
-            if len(now) <= len(former) or now[: len(former)] != former:
-                yield f"{call.name} got {key} = {now} after {former}"
+            previous, now = lists.get(key, ()), tuple(values)
+            if len(now) <= len(previous) or now[: len(previous)] != previous:
+                yield f"{call.name} got {key} = {now} after {previous}"
             lists[key] = now
     for name, count in delivered.items():
         if count > 1:

@@ -360,7 +360,7 @@ def _check_footer(data: bytes) -> None:
     candidates = candidates_in(_KEYS, PATH, footer.values, prune_by_ranges=True).tolist()
     require(set(candidates) <= set(range(len(_KEYS))), "candidates that are no keys")
     settings = BloomSettings(kind=BloomFilterType.SIMPLE, num_entries=4, fpp=0.01, max_entries=8)
-    resumed = KeyFooter.of_former_version(settings, footer.values, PATH, keys=footer.rows + 1)
+    resumed = KeyFooter.of_previous_version(settings, footer.values, PATH, keys=footer.rows + 1)
     if resumed is not None:
         resumed.add(pa.array(["new"]), expected=1)
         resumed.values()
@@ -441,8 +441,10 @@ def _check_copied_footer(data: bytes) -> None:
     require((again.rows, again.values, again.kind) == (footer.rows, footer.values, footer.kind), "it says other things")
     for group, before in zip(again.row_groups, footer.row_groups, strict=True):
         require((group.rows, group.columns) == (before.rows, before.columns), "another row group")
-        for chunk, former in zip(group.chunks, before.chunks, strict=True):
-            require((chunk.start, chunk.size) == (former.start + 100, former.size), "a chunk is not where it was put")
+        for chunk, previous in zip(group.chunks, before.chunks, strict=True):
+            require(
+                (chunk.start, chunk.size) == (previous.start + 100, previous.size), "a chunk is not where it was put"
+            )
 
 
 # ----- tombstones in footers ------------------------------------------------------------------------------------------

@@ -56,11 +56,11 @@ def run(target: Target, data: bytes) -> Outcome | Failure:
 @contextmanager
 def prepared() -> Iterator[None]:
     """What `run` needs of the process: that its clock may interrupt, which it may only in the main thread."""
-    former = signal.signal(signal.SIGPROF, _hang)
+    previous = signal.signal(signal.SIGPROF, _hang)
     try:
         yield
     finally:
-        signal.signal(signal.SIGPROF, former)
+        signal.signal(signal.SIGPROF, previous)
 
 
 def isolate() -> None:

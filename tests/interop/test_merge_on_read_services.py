@@ -145,8 +145,8 @@ def test_compactions_that_writes_bring_with_them_leave_the_same_rows(
         table.write(party, table.make.change(updates=8, deletes=1))
         table.check(f"write {number} by {party}")
         done = len(completed_compactions(table.path))
-        compactions, former = done, compactions
-        assert done - former in (0, 1)
+        compactions, previous = done, compactions
+        assert done - previous in (0, 1)
     assert compactions == 2
 
 

@@ -29,10 +29,10 @@ _WRITE = re.compile(r"(\d+)(?:_\d+)?\.(?:commit|deltacommit|replacecommit)")
 def session(spark: Any) -> Iterator[Any]:
     """Without ANSI mode, as Spark 3.5 of JVM Hudi has it."""
     pyhudi.enable(spark)
-    former = spark.conf.get("spark.sql.ansi.enabled")
+    previous = spark.conf.get("spark.sql.ansi.enabled")
     spark.conf.set("spark.sql.ansi.enabled", "false")
     yield spark
-    spark.conf.set("spark.sql.ansi.enabled", former)
+    spark.conf.set("spark.sql.ansi.enabled", previous)
     spark.conf.unset(OPTION_OF_INSERTS)
 
 

@@ -54,7 +54,7 @@ def record_of(*types: Any) -> dict[str, Any]:
 
 
 def doubling(levels: int) -> dict[str, Any]:
-    """A schema of records that hold the former one twice, the innermost an empty one: 2**levels parts, no bytes."""
+    """A schema of records that hold the previous one twice, the innermost an empty one: 2**levels parts, no bytes."""
     schema: dict[str, Any] = {"type": "record", "name": "r0", "fields": []}
     for level in range(1, levels + 1):
         fields = [{"name": "a", "type": schema}, {"name": "b", "type": schema["name"]}]

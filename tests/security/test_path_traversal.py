@@ -225,7 +225,7 @@ FIELDS: dict[str, Decoder] = {
             "replaced group": {"replaced": lambda text: {"p": (text,)}},
         }.items()
     },
-    "commit: former base file": commit_with(V9, prev_base_file=same),
+    "commit: previous base file": commit_with(V9, prev_base_file=same),
     "commit: log files": commit_with(V9, log_version=lambda _: 1, log_files=lambda text: (text,)),
     "commit: base file": commit_with(V9, log_version=lambda _: 1, base_file=same),
     "compaction: partition": plan_with(partition_path=same),

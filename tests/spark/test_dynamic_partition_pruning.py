@@ -32,13 +32,13 @@ TABLES: dict[str, tuple[str, pa.DataType, list[Any], dict[str, str]]] = {
 
 @contextmanager
 def configured(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    former = {name: spark.conf.get(name) for name in settings}
+    previous = {name: spark.conf.get(name) for name in settings}
     try:
         for name, value in settings.items():
             spark.conf.set(name, value)
         yield
     finally:
-        for name, value in former.items():
+        for name, value in previous.items():
             spark.conf.set(name, value)
 
 

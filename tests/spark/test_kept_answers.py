@@ -20,11 +20,12 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.mask import OUT_OF_USE_SCHEMA
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
-from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
+from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan
 from pyhudi.spark.reads import superseded_rows_cache as kept_answers
 from pyhudi.spark.reads.superseded_rows_cache import kept
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64())])
 
@@ -84,7 +85,7 @@ def reading(tmp_path: Path, folder: Path) -> SliceTask:
     del folder
     table_with_a_log(tmp_path / "t")
     storage = open_storage(str(tmp_path / "t"), {})
-    return SliceTask(storage, plan_scan(storage, ReadConfig()))
+    return SliceTask(storage, plan_table_scan(load_table(storage), ReadConfig()))
 
 
 def word(table: pa.Table) -> int:
@@ -123,7 +124,7 @@ def test_a_file_that_changed_is_asked_about_again(
     change(reading, base if file == "base" else reading.one.files.logs[0])
 
     assert word(reading.read()) == 2
-    assert len(list(folder.iterdir())) == 1, "the former answer of a file group gives way"
+    assert len(list(folder.iterdir())) == 1, "the previous answer of a file group gives way"
 
 
 def by_other_rules(plan: ScanPlan) -> ScanPlan:

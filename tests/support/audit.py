@@ -186,25 +186,25 @@ def _check_base_stat(
     assert stat.num_writes == len(rows), stat.path
     # Compactions and clusterings keep the times of the writes that their rows are from.
     assert len(fresh) == (0 if keeps_times else stat.num_inserts + stat.num_update_writes), stat.path
-    if stat.prev_commit != "null" and not _former_is_cleaned(stat, cleaned):
-        former = _rows(storage, _former_path(storage, stat.partition_path or "", stat))
-        assert len(former) + stat.num_inserts - stat.num_deletes == len(rows), stat.path
+    if stat.prev_commit != "null" and not _previous_is_cleaned(stat, cleaned):
+        previous = _rows(storage, _previous_path(storage, stat.partition_path or "", stat))
+        assert len(previous) + stat.num_inserts - stat.num_deletes == len(rows), stat.path
 
 
-def _former_is_cleaned(stat: WriteStat, cleaned: Collection[str]) -> bool:
+def _previous_is_cleaned(stat: WriteStat, cleaned: Collection[str]) -> bool:
     names = (parse_data_file(path.rpartition("/")[2]) for path in cleaned)
-    former = (stat.file_id, stat.prev_commit)
-    return any(isinstance(name, BaseFileName) and (name.file_id, name.instant_time) == former for name in names)
+    previous = (stat.file_id, stat.prev_commit)
+    return any(isinstance(name, BaseFileName) and (name.file_id, name.instant_time) == previous for name in names)
 
 
-def _former_path(storage: Storage, partition_path: str, stat: WriteStat) -> str:
+def _previous_path(storage: Storage, partition_path: str, stat: WriteStat) -> str:
     """The base file that a stat says it replaced; version 6 does not name it."""
     for info in storage.list_folder(partition_path).files:
         name = parse_data_file(info.name)
         if isinstance(name, BaseFileName) and (name.file_id, name.instant_time) == (stat.file_id, stat.prev_commit):
             assert stat.prev_base_file in (None, info.name)
             return info.path
-    raise AssertionError(f"the former version of {stat.path} is gone")
+    raise AssertionError(f"the previous version of {stat.path} is gone")
 
 
 def _check_footer(storage: Storage, path: str, keys: list[str]) -> None:

@@ -411,6 +411,19 @@ def test_no_text_of_a_module_contains(pattern):
     assert wrong == []
 
 
+def test_loop_variable_is_named_after_the_thing():
+    loops = (
+        (path, target)
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.For | ast.comprehension)
+        for target in ast.walk(node.target)
+    )
+    names = [(path, target) for path, target in loops if isinstance(target, ast.Name)]
+    assert len(names) > 1000
+    assert [f"{name_of(path)}:{name.lineno}" for path, name in names if name.id in ("one", "each")] == []
+
+
 def test_module_docstring_begins_with_its_subject():
     wrong = []
     for path in modules():

@@ -159,7 +159,7 @@ def _mode(mode: ModeLike) -> ModeOf:
 
 
 def _named(mode: object) -> BootstrapMode:
-    names = [each.value for each in BootstrapMode]
+    names = [mode.value for mode in BootstrapMode]
     if mode not in names:
         raise ConfigError(f"mode must be {' or '.join(names)}, or a function that gives one of them", mode=repr(mode))
     return BootstrapMode(mode)

@@ -150,7 +150,7 @@ def explanation_of(
 
 def _misses(state: TableState) -> str:
     captured = "changes(format='cdc') has them" if state.config.cdc_enabled else "the table captures no change data"
-    return f"rows that were deleted, dropped or overwritten, and the former places of rows that moved; {captured}"
+    return f"rows that were deleted, dropped or overwritten, and the previous places of rows that moved; {captured}"
 
 
 def _partitions(plan: ScanPlan) -> set[str]:

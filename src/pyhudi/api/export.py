@@ -81,7 +81,7 @@ def export_rows(
 def _partition_columns(schema: pa.Schema, given: str | Sequence[str] | None) -> tuple[str, ...]:
     names = () if given is None else tuple(texts_of(given, "partition_by"))
     if unknown := [name for name in names if name not in schema.names]:
-        raise ConfigError("partition_by names no column of the rows", column=unknown[0])
+        raise ConfigError("partition_by must name columns of the rows", column=unknown[0])
     if len(names) == len(schema):
         raise ConfigError("partition_by leaves no column for the files", columns=names)
     for name in names:

@@ -108,12 +108,12 @@ class TableHandle:
         from pyhudi.transaction.settings import equipped, metered, transaction_settings
 
         config = WriteConfig.from_options(self.options_of_call(given, call=call))
-        engine = self._told(on_progress)
+        engine = self._reporting(on_progress)
         state = replace(self.state, storage=metered(self.state.storage, config, engine))
         environment = equipped(self.environment, config, state.config.name, state.storage.uri)
         return ServiceCall(state, config, transaction_settings(config), engine, environment, self.mergers)
 
-    def _told(self, on_progress: OnProgress | None) -> Engine:
+    def _reporting(self, on_progress: OnProgress | None) -> Engine:
         if on_progress is None:
             return self.engine
         if not isinstance(self.engine, LocalEngine):

@@ -346,7 +346,7 @@ class HudiTable(RowVerbs, Nouns):
 
         `latest_state`: the rows in their newest version as of `end`; a late row that lost against an older one is no
         change. Who upserts them, range after range, has all rows of the table, but does not learn what left it: deleted
-        rows, those of dropped and overwritten partitions, the former place of a row that moved. Without `end`, nothing
+        rows, those of dropped and overwritten partitions, the place that a row moved from. Without `end`, nothing
         that cleaners delete is needed.
 
         `cdc`, of a table with `hoodie.table.cdc.enabled`: one row for each insert, update and delete, in the order of

@@ -275,7 +275,7 @@ class Inspect:
         store": the other way round; "another size"; "without statistics" and "other statistics": of a column in a base
         file; for bounds of a partition, path is its path; "without entry": keys of a file slice that an index lacks or
         has elsewhere; "entry without row": an index has more entries than the table has rows; "without filter": of a
-        base file; "not believed" and "unreadable": reads list the store, see detail); path; stored_bytes and
+        base file; "not valid" and "unreadable": reads list the store, see detail); path; stored_bytes and
         listed_bytes (sizes in the store and in the metadata table); detail (text).
 
         What is wrong is repaired by `recovery.rebuild_metadata_table`. Cost: a recursive listing of the table, the
@@ -329,7 +329,7 @@ class Inspect:
 
 def _file_counts(slices: Sequence[FileSlice]) -> tuple[int, int]:
     """How many base files and how many logs slices have."""
-    return sum(each.base is not None for each in slices), sum(len(each.logs) for each in slices)
+    return sum(file_slice.base is not None for file_slice in slices), sum(len(file_slice.logs) for file_slice in slices)
 
 
 def _history_row(write: tuple[Instant, CommitMetadata]) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def change_rows(
         rows: Any
         if is_local:
             arrow.check_values(job, given or {})
-            columns = arrow.deleted_columns(job) if given is None else _all_columns(job)
+            columns = arrow.deleted_columns(job) if given is None else [*arrow.CONTROL_NAMES, *job.schema.arrow.names]
             scan = _scan(handle, job, columns, where)
             rows = arrow.changes_of_rows(job, scan.to_batches(), given)
         else:
@@ -247,10 +247,6 @@ def _released(source: Any, engine: Engine) -> AbstractContextManager[None]:
     from pyhudi.spark.row_changes import released  # noqa: PLC0415
 
     return released(source)
-
-
-def _all_columns(job: WriteJob) -> list[str]:
-    return [*arrow.CONTROL_NAMES, *job.schema.arrow.names]
 
 
 def _scan(handle: TableHandle, job: WriteJob, columns: Any, where: Any) -> Scan:

@@ -144,7 +144,7 @@ class Services:
         planned = schedule_clustering(call)
         clustered = [*done, None if planned is None else run_clustering(call, planned)]
         columns = "instant string, groups int64, replaced int64, files int64, rows int64, bytes int64"
-        return table_of(columns, (asdict(each) for each in clustered if each is not None))
+        return table_of(columns, (asdict(result) for result in clustered if result is not None))
 
     def plan_clustering(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
         """What `cluster` would plan now, and what it would leave, and why. Nothing is written.
@@ -208,8 +208,14 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_clean")
         columns = "partition_path string, file_id string, instant string, deletes bool, reason string, files int64"
         rows = (
-            (*_slice_id(each.file_slice), each.file_slice.instant_time, each.deletes, each.reason, len(each.paths))
-            for each in planned_clean(call.reloaded()).decisions
+            (
+                *_slice_id(decision.file_slice),
+                decision.file_slice.instant_time,
+                decision.deletes,
+                decision.reason,
+                len(decision.paths),
+            )
+            for decision in planned_clean(call.reloaded()).decisions
         )
         return table_of(columns, rows)
 
@@ -249,7 +255,10 @@ class Services:
         """
         call = self._handle.service_call(hudi_options, call="plan_archive")
         judged = judged_instants(call.reloaded())
-        rows = ((each.instant.requested_time, each.instant.action.value, each.leaves, each.reason) for each in judged)
+        rows = (
+            (decision.instant.requested_time, decision.instant.action.value, decision.leaves, decision.reason)
+            for decision in judged
+        )
         return table_of("instant string, action string, archives bool, reason string", rows)
 
     @changes_table
@@ -394,7 +403,7 @@ class Services:
 
 def _compacted_table(done: Iterable[Compacted | None]) -> pa.Table:
     columns = "instant string, slices int64, rows int64, updated int64, inserted int64, deleted int64, bytes int64"
-    return table_of(columns, (asdict(each) for each in done if each is not None))
+    return table_of(columns, (asdict(result) for result in done if result is not None))
 
 
 def _runs_table(runs: Iterable[ServiceRun]) -> pa.Table:

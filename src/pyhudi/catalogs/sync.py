@@ -253,8 +253,8 @@ def _stamps_in(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: parameters[name] for name in _STAMPS if name in parameters}
 
 
-def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable, former: Mapping[str, str]) -> None:
-    """Say up to which write the entry is right. `former`: the stamps that this sync began with.
+def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable, previous: Mapping[str, str]) -> None:
+    """Say up to which write the entry is right. `previous`: the stamps that this sync began with.
 
     Cost: two requests; one if it says so already.
     """
@@ -268,7 +268,7 @@ def _stamp(catalog: Catalog, table: TableState, wanted: CatalogTable, former: Ma
         stamps[COMPLETION_STAMP] = max(completed)
     now = _stamps_in(present.parameters)
     kept = {name: value for name, value in present.parameters.items() if name not in now}
-    is_alone = now in (former, stamps)
+    is_alone = now in (previous, stamps)
     target = replace(present, parameters={**kept, **(stamps if is_alone else {})})
     if target != present:
         catalog.replace_table(target, columns_of_partitions=False)

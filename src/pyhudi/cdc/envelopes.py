@@ -102,4 +102,4 @@ def _mode(name: str) -> DecimalMode:
         return DecimalMode(name)
     except ValueError as error:
         known = ", ".join(mode.value for mode in DecimalMode)
-        raise InvalidRequestError(f"decimals is one of {known}", given=name) from error
+        raise InvalidRequestError(f"decimals must be one of {known}", given=name) from error

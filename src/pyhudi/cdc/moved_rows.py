@@ -49,7 +49,7 @@ def fill_moved_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """Where values come from: of each of `rows`, the row in the batch, or that whose key's stored row has it."""
+    """For each of `rows` the row that has its missing values: in the batch (`inside`), or the `stored` one."""
 
     rows: Rows
     inside: Rows

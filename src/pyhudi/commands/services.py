@@ -96,21 +96,21 @@ def _round(
     return has_failed
 
 
-def _line(one: dict[str, Any]) -> str:
+def _line(run: dict[str, Any]) -> str:
     """One run of a service for the reader."""
     counts = [
-        f"{one[name]:,} {word}"
+        f"{run[name]:,} {word}"
         for name, word in (
             ("files_written", "files written"),
             ("files_deleted", "files deleted"),
             ("rows", "rows"),
             ("bytes", "bytes"),
         )
-        if one.get(name)
+        if run.get(name)
     ]
-    took = [f"{one['seconds']:.2f} s"] if one["outcome"] == "done" else []
-    counted = ", ".join([*counts, *took, *([one["message"]] if one["message"] else [])])
-    return f"{one['service']:<15} {one['outcome']:<23} {one.get('instant') or '-':<17} {counted}".rstrip()
+    took = [f"{run['seconds']:.2f} s"] if run["outcome"] == "done" else []
+    counted = ", ".join([*counts, *took, *([run["message"]] if run["message"] else [])])
+    return f"{run['service']:<15} {run['outcome']:<23} {run.get('instant') or '-':<17} {counted}".rstrip()
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def streamer(chosen: argparse.Namespace, output: Output) -> int:
     ends = _termination(chosen.post_write_termination_strategy_class, conf.pop(_ROUNDS, "3"))
     other = ("json", "hoodie_conf", "post_write_termination_strategy_class")
     arguments = {name: value for name, value in vars(chosen).items() if name not in other}
-    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if chosen.config_folder is None:
             return _one_table({**arguments, "hoodie_conf": conf}, ends, output)
@@ -98,7 +98,7 @@ def streamer(chosen: argparse.Namespace, output: Output) -> int:
         output.note("stopped: what was not committed is read again by the next run")
         return INTERRUPTED
     finally:
-        signal.signal(signal.SIGTERM, former)
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _one_table(arguments: dict[str, Any], ends: Callable[[int], bool], output: Output) -> int:

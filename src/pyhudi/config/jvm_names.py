@@ -15,6 +15,7 @@ from pyhudi.format.timeline.table_version import TABLE_VERSIONS, TableVersion
 
 KEY_GENERATORS_OF_WRITES = tuple(kind for kind in KEY_GENERATOR_CLASSES if kind is not KeyGeneratorType.GLOBAL_DELETE)
 """The key generators of the tables that pyhudi writes. A GLOBAL_DELETE generator can only delete."""
+_KEY_GENERATORS = ", ".join(KEY_GENERATOR_CLASSES[kind].rpartition(".")[2] for kind in KEY_GENERATORS_OF_WRITES)
 
 MERGE_STRATEGY_IDS: Mapping[MergeMode, str] = {
     MergeMode.COMMIT_TIME_ORDERING: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
@@ -33,7 +34,9 @@ def merge_mode_of_strategy(strategy_id: str) -> MergeMode:
 def _read_key_generator_class(name: str) -> KeyGeneratorType:
     kind = key_generator_type(name)
     if kind not in KEY_GENERATORS_OF_WRITES:
-        raise UnsupportedFeatureError(f"the key generator {name} is not supported by this release")
+        raise UnsupportedFeatureError(
+            f"the key generator {name} is not supported by this release: use one of {_KEY_GENERATORS}"
+        )
     return kind
 
 
@@ -57,10 +60,7 @@ def _read_base_file_format(name: str) -> str:
     return "PARQUET"
 
 
-KEY_GENERATOR_CLASS = Parser(
-    _read_key_generator_class,
-    "one of " + ", ".join(KEY_GENERATOR_CLASSES[kind].rpartition(".")[2] for kind in KEY_GENERATORS_OF_WRITES),
-)
+KEY_GENERATOR_CLASS = Parser(_read_key_generator_class, f"one of {_KEY_GENERATORS}")
 MERGE_STRATEGY = Parser(
     _read_merge_strategy, "one of " + ", ".join([*MERGE_STRATEGY_IDS.values(), PAYLOAD_STRATEGY_ID])
 )

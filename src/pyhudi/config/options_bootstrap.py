@@ -69,7 +69,7 @@ class BootstrapOptions:
     )
     selector: Selector = option(
         "hoodie.bootstrap.mode.selector",
-        parse=Parser(_selector, f"one of {', '.join(each.value for each in Selector)}"),
+        parse=Parser(_selector, f"one of {', '.join(selector.value for selector in Selector)}"),
         default=Selector.METADATA_ONLY,
         doc="What chooses the mode of a partition: METADATA_ONLY leaves its files where they are, FULL_RECORD copies "
         "their rows, and the regular expression chooses by the path.",
@@ -88,7 +88,7 @@ class BootstrapOptions:
     )
     translator: Translator = option(
         "hoodie.bootstrap.partitionpath.translator.class",
-        parse=Parser(_translator, f"one of {', '.join(each.value for each in Translator)}"),
+        parse=Parser(_translator, f"one of {', '.join(translator.value for translator in Translator)}"),
         default=Translator.IDENTITY,
         doc="How partition paths of the source become those of the table: they stay as they are, or, decoded, `%20` "
         "and other escapes in them become what they mean. They are decoded, too, where paths with escapes cannot be "

@@ -1,4 +1,4 @@
-"""Options of hooks: who is told of a commit, and who may refuse one.
+"""Options of hooks: who gets a message of each commit, and who may refuse one.
 
 Keys and defaults are those of Hudi 1.2.0.
 """
@@ -82,17 +82,20 @@ _SQL = f"queries separated by `;`, each of which reads {TABLE_VARIABLE}"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CallbackOptions:
-    """Who is told of each commit of a write, a compaction or a clustering. `repr` shows no key and no header."""
+    """Who gets a message of each commit of a write, a compaction or a clustering. `repr` shows no key and no header."""
 
     enabled: bool = option(
-        "hoodie.write.commit.callback.on", parse=boolean(), default=False, doc="Whether commits are told to others."
+        "hoodie.write.commit.callback.on",
+        parse=boolean(),
+        default=False,
+        doc="Whether a message of each commit is sent.",
     )
     callback: str = option(
         "hoodie.write.commit.callback.class",
         parse=Parser(_callback, "a callback of JVM Hudi for HTTP or Kafka, or package.module:function"),
         default=HTTP_CALLBACK,
-        doc=f"Who is told: {HTTP_CALLBACK}, {KAFKA_CALLBACK}, or a Python function, which is called with the message as"
-        " a dictionary.",
+        doc=f"Who gets the message: {HTTP_CALLBACK}, {KAFKA_CALLBACK}, or a Python function, which is called with the"
+        " message as a dictionary.",
     )
     url: str | None = option(
         "hoodie.write.commit.callback.http.url",

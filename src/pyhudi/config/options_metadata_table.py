@@ -79,8 +79,8 @@ class MetadataTableOptions:
         default=None,
         doc="A write with `true` builds the metadata table where there is none, and one with `false` drops it. Without "
         "the option every write keeps what is there. A read takes the list of files from the metadata table with "
-        "`true`, and lists the store with `false`; without the option it does the former from table version 8 on. "
-        "Where the metadata table cannot be believed, a read lists the store, with a warning.",
+        "`true`, and lists the store with `false`; without the option it does the first from table version 8 on. "
+        "Where the metadata table is not valid, a read lists the store, with a warning.",
     )
     column_stats: bool = option(
         "hoodie.metadata.index.column.stats.enable",

@@ -37,7 +37,7 @@ from pyhudi.services.rollback.orphans import remove_orphans
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState
 
-_NOT_USED = frozenset({"not believed", "unreadable"})
+_NOT_USED = frozenset({"not valid", "unreadable"})
 """Differences of a metadata table that readers do without: they list the store instead."""
 
 
@@ -78,7 +78,7 @@ def _repeated_keys(call: ServiceCall, files: int) -> Iterator[Finding]:
     try:
         plan = plan_table_scan(call.table, request, call.mergers)
         if {RECORD_KEY, PARTITION_PATH} <= {*plan.schema.names}:
-            slices = sorted(plan.slices, key=lambda one: one.partition_path)[:files]
+            slices = sorted(plan.slices, key=lambda file_slice: file_slice.partition_path)[:files]
             yield from repeated_keys(_keys_of(call.table.storage, plan, slices))
     except CorruptDataError as error:
         yield _unreadable(call.table, "file cannot be read", error)
@@ -88,8 +88,8 @@ def _keys_of(storage: Storage, plan: ScanPlan, slices: Sequence[ScanSlice]) -> I
     """Keys and paths of file slices. All columns of those with logs are read: no other finding looks into logs."""
     names = (RECORD_KEY, PARTITION_PATH)
     for columns, chosen in (
-        (names, [one for one in slices if not one.files.logs]),
-        (plan.schema.names, [one for one in slices if one.files.logs]),
+        (names, [file_slice for file_slice in slices if not file_slice.files.logs]),
+        (plan.schema.names, [file_slice for file_slice in slices if file_slice.files.logs]),
     ):
         for batch in read_batches(storage, replace(plan, slices=tuple(chosen)), columns, None):
             yield batch.select(names)

@@ -82,15 +82,15 @@ def _metafile(problem: str, folder: str, detail: str) -> Finding:
     )
 
 
-def _shortfall(table: TableState, one: Shortfall) -> Finding:
-    is_missing = one.found is None
-    seen = "is not there" if is_missing else f"has {one.found:,} bytes"
-    command = restore_before(table, one.instant_time)
+def _shortfall(table: TableState, shortfall: Shortfall) -> Finding:
+    is_missing = shortfall.found is None
+    seen = "is not there" if is_missing else f"has {shortfall.found:,} bytes"
+    command = restore_before(table, shortfall.instant_time)
     return Finding(
         severity=Severity.ERROR,
         problem="file is missing" if is_missing else "file is cut off",
-        path=one.path,
-        detail=f"{seen}; write {one.instant_time} left {one.expected:,} bytes; put a copy back"
+        path=shortfall.path,
+        detail=f"{seen}; write {shortfall.instant_time} left {shortfall.expected:,} bytes; put a copy back"
         + ("" if command is None else "; if there is no copy, go back to the state before that write"),
         command=command,
     )

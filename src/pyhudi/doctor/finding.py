@@ -85,7 +85,7 @@ def findings_table(findings: Iterable[Finding], uri: str) -> pa.Table:
             "command": finding.command.replace("PATH", uri) if finding.command else None,
             "mend": finding.mend.value if finding.mend else None,
         }
-        for finding in sorted(findings, key=lambda one: (order.index(one.severity), one.problem, one.path))
+        for finding in sorted(findings, key=lambda found: (order.index(found.severity), found.problem, found.path))
     ]
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 

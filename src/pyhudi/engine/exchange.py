@@ -102,7 +102,9 @@ class RowsByReceiver:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         if not waiting:
             return []
-        rows = waiting[0].rows if len(waiting) == 1 else pa.concat_batches([each.rows for each in waiting])
-        receivers = np.concatenate([each.receivers for each in waiting])
+        rows = waiting[0].rows if len(waiting) == 1 else pa.concat_batches([addressed.rows for addressed in waiting])
+        receivers = np.concatenate([addressed.receivers for addressed in waiting])
         del waiting
-        return [(receiver, each.rows) for receiver, each in grouped(AddressedRows(rows, receivers), receivers)]
+        return [
+            (receiver, addressed.rows) for receiver, addressed in grouped(AddressedRows(rows, receivers), receivers)
+        ]

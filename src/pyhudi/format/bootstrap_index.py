@@ -100,22 +100,25 @@ def write_partitions(
     partitions: Sequence[SourcePartition], write: Write, *, source_folder: str, created_ms: int
 ) -> None:
     """Write the content of `PARTITIONS_PATH` to a sink. Memory: the entries of some partitions."""
-    ordered = sorted(partitions, key=lambda each: partition_key(each.partition_path).encode())
+    ordered = sorted(partitions, key=lambda partition: partition_key(partition.partition_path).encode())
     encoder = ContainerEncoder(BOOTSTRAP_PARTITION)
-    entries = ((partition_key(each.partition_path).encode(), _partition_value(encoder, each)) for each in ordered)
+    entries = (
+        (partition_key(partition.partition_path).encode(), _partition_value(encoder, partition))
+        for partition in ordered
+    )
     _write_hfile(entries, write, source_folder, created_ms)
 
 
 def write_file_ids(partitions: Sequence[SourcePartition], write: Write, *, source_folder: str, created_ms: int) -> None:
-    """Write the content of `FILE_IDS_PATH` to a sink. Memory: some entries, and a reference to each."""
+    """Write the content of `FILE_IDS_PATH` to a sink. Memory: some entries, and a reference to partition."""
     ordered = sorted(
-        ((each, file_id) for each in partitions for file_id in each.files),
+        ((partition, file_id) for partition in partitions for file_id in partition.files),
         key=lambda entry: _file_key(entry[0].partition_path, entry[1]),
     )
     encoder = ContainerEncoder(BOOTSTRAP_FILE)
     entries = (
-        (_file_key(each.partition_path, file_id), _file_value(encoder, each, each.files[file_id]))
-        for each, file_id in ordered
+        (_file_key(partition.partition_path, file_id), _file_value(encoder, partition, partition.files[file_id]))
+        for partition, file_id in ordered
     )
     _write_hfile(entries, write, source_folder, created_ms)
 
@@ -146,7 +149,7 @@ def _partition_value(encoder: ContainerEncoder, partition: SourcePartition) -> b
         "version": None,
         "bootstrapPartitionPath": partition.source_path,
         "partitionPath": partition.partition_path,
-        "fileIdToBootstrapFile": {file_id: _status(each) for file_id, each in sorted(partition.files.items())},
+        "fileIdToBootstrapFile": {file_id: _status(file) for file_id, file in sorted(partition.files.items())},
     }
     return encoder.encode(values)
 

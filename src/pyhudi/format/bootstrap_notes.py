@@ -48,7 +48,7 @@ def encode_note(task: int, sources: Sequence[SourceIdentity], stats: Sequence[Wr
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in stats:
         by_partition[stat.partition_path].append(stat)
-    listed = [[each.path, each.size, each.modified_ms, each.file_id] for each in sources]
+    listed = [[source.path, source.size, source.modified_ms, source.file_id] for source in sources]
     metadata = CommitMetadata(
         operation=WriteOperation.BOOTSTRAP,
         stats_by_partition={path: tuple(group) for path, group in by_partition.items()},

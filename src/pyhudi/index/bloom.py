@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -126,31 +126,38 @@ def probe_files(settings: ProbeSettings, context: TaskContext, task: TagTask, st
     batches: dict[int, list[int]] = defaultdict(list)
     rows: Counter[int] = Counter()
     unfiltered: set[int] = set()
+    path = f"{task.folder.path}/candidates-{context.write_token}.arrow"
     with ExitStack() as files:
         writer: ExchangeWriter | None = None
-        for keys, slices in staged:
-            numbered = keys.rows.append_column(SPLIT, pa.array(keys.split)).combine_chunks()
-            order = pc.sort_indices(keys.keys)
-            ordered = keys.keys.take(order)
-            for searched in slices:
-                base = searched.files.base
-                assert base is not None
-                if searched.number not in footers:
-                    footers[searched.number] = read_footer(storage, base).values
-                    _check_ends(footers[searched.number], task.key_patterns)
-                may_be_there = candidates_in(ordered, base, footers[searched.number], settings.prune_by_ranges)
-                if len(may_be_there) and BLOOM_FILTER_KEY not in footers[searched.number]:
-                    unfiltered.add(searched.number)
-                elif len(may_be_there):
-                    found = numbered.take(order.take(pa.array(may_be_there)))
-                    if writer is None:
-                        path = f"{task.folder.path}/candidates-{context.write_token}.arrow"
-                        writer = files.enter_context(ExchangeWriter(open_spec(task.folder.storage), path, found.schema))
-                    batches[searched.number].append(writer.write(one_batch(found)))
-                    rows[searched.number] += found.num_rows
-    path = "" if writer is None else writer.path
-    candidates = (Candidates(number, Segment(path, tuple(parts), rows[number])) for number, parts in batches.items())
-    return Probed(tuple(candidates), frozenset(unfiltered), damage)
+        for number, candidates in _candidates_of_files(storage, task, staged, footers, settings):
+            if BLOOM_FILTER_KEY not in footers[number]:
+                unfiltered.add(number)
+                continue
+            if writer is None:
+                writer = files.enter_context(ExchangeWriter(open_spec(task.folder.storage), path, candidates.schema))
+            batches[number].append(writer.write(one_batch(candidates)))
+            rows[number] += candidates.num_rows
+    segments = (Candidates(number, Segment(path, tuple(parts), rows[number])) for number, parts in batches.items())
+    return Probed(tuple(segments), frozenset(unfiltered), damage)
+
+
+def _candidates_of_files(
+    storage: Storage, task: TagTask, staged: KeysOfSlices, footers: dict[int, dict[str, str]], settings: ProbeSettings
+) -> Iterator[tuple[int, pa.Table]]:
+    """By the number of the slice the staged keys that its base file may hold. Footers that are read are added."""
+    for keys, slices in staged:
+        numbered = keys.rows.append_column(SPLIT, pa.array(keys.split)).combine_chunks()
+        order = pc.sort_indices(keys.keys)
+        ordered = keys.keys.take(order)
+        for searched in slices:
+            base = searched.files.base
+            assert base is not None
+            if searched.number not in footers:
+                footers[searched.number] = read_footer(storage, base).values
+                _check_ends(footers[searched.number], task.key_patterns)
+            may_be_there = candidates_in(ordered, base, footers[searched.number], settings.prune_by_ranges)
+            if len(may_be_there):
+                yield searched.number, numbered.take(order.take(pa.array(may_be_there)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ def in_portions(
     waiting: list[pa.RecordBatch] = []
     splits: list[npt.NDArray[np.int32]] = []
     rows = size = 0
-    for batch, of_splits in (part for each in batches for part in _cut(*each, keys_at_once)):
+    for batch, of_splits in (part for staged in batches for part in _cut(*staged, keys_at_once)):
         if waiting and (rows + batch.num_rows > keys_at_once or size + batch.nbytes > STAGED_BYTES_AT_ONCE):
             yield StagedKeys(pa.Table.from_batches(waiting), np.concatenate(splits))
             waiting, splits, rows, size = [], [], 0, 0

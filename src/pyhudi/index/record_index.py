@@ -166,7 +166,7 @@ def look_up_keys(how: HowToLookUp, context: TaskContext, group: int, incoming: I
 def _with_contests(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], found: Sequence[Found]) -> Tagged:
     """The tags of all tasks, and those of contested rows, whose stored rows are searched for."""
     tagged = joined(slices, [part.tags for part in found])
-    contested = [part for each in found for part in each.contested]
+    contested = [part for lookup_result in found for part in lookup_result.contested]
     if not contested:
         return tagged
     searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]

@@ -61,7 +61,7 @@ def index_of(config: WriteConfig, table: TableState) -> Index:
 
 
 def _warn_of_repeated_keys(asked: IndexType, table: TableState) -> None:
-    """Warn where partitions may have the same key, and the record index of the table knows it once, as in JVM Hudi."""
+    """Warn where two partitions may have one key, of which the record index keeps one location, as in JVM Hudi."""
     if asked.is_global or RECORD_INDEX not in table.config.metadata_partitions or not table.config.partition_fields:
         return
     if not is_by_partition(table):
@@ -82,7 +82,7 @@ def scope_of(config: WriteConfig, *, may_move: bool) -> KeyScope:
 
 
 def _filters_of_metadata(table: TableState) -> FilterReader | None:
-    """The filters in the metadata table, if there are some that can be believed."""
+    """The filters in the metadata table, if it has valid ones."""
     state = _believed(table, BLOOM_FILTERS, "footers are read instead")
     try:
         return None if state is None else FilterReader(state.slices(BLOOM_FILTERS))
@@ -92,7 +92,7 @@ def _filters_of_metadata(table: TableState) -> FilterReader | None:
 
 
 def _record_index(table: TableState, asked: IndexType) -> Index:
-    """The record index; where the table has none that can be believed, files are searched, as in JVM Hudi."""
+    """The record index; where the table has no valid one, files are searched, as in JVM Hudi."""
     instead = f"files are searched as by {'GLOBAL_SIMPLE' if asked.is_global else 'SIMPLE'}"
     state = _believed(table, RECORD_INDEX, instead)
     if state is None:
@@ -110,7 +110,7 @@ def _record_index(table: TableState, asked: IndexType) -> Index:
 
 
 def _believed(table: TableState, index: str, instead: str) -> MetadataState | None:
-    """The metadata table, if it has an index and can be believed; otherwise a warning tells what is done instead."""
+    """The metadata table, if it has the index and is valid; otherwise a warning tells what is done instead."""
     if index not in table.config.metadata_partitions:
         warn_of_index(table.storage, index, f"the table has none; {instead}", is_there=False)
         return None

@@ -43,13 +43,13 @@ def partitions_of_view(latest: SlicesByPartition, small: int) -> list[Partition]
         (
             (
                 path,
-                each.base.size if each.base else None,
-                len(each.logs),
-                sum(log.size for log in each.logs),
-                each.instant_time,
+                file_slice.base.size if file_slice.base else None,
+                len(file_slice.logs),
+                sum(log.size for log in file_slice.logs),
+                file_slice.instant_time,
             )
             for path, slices in latest.items()
-            for each in slices
+            for file_slice in slices
         ),
         small,
     )

@@ -186,28 +186,28 @@ def lives_of(
 def schema_changes(read: WritesRead) -> list[SchemaChange]:
     """The newest changes of columns among these writes, oldest first."""
     changes: list[SchemaChange] = []
-    former: dict[str, str] | None = None
-    former_text = None
+    previous: dict[str, str] | None = None
+    previous_text = None
     for instant, metadata in read:
         text = metadata.schema
-        if text is None or text == former_text:
+        if text is None or text == previous_text:
             continue
         arrow = TableSchema.from_avro(text, source=instant.requested_time).arrow
         columns = {column.name: str(column.type) for column in arrow}
-        if former is not None and columns != former:
-            changes.append(_change(instant.requested_time, former, columns))
-        former, former_text = columns, text
+        if previous is not None and columns != previous:
+            changes.append(_change(instant.requested_time, previous, columns))
+        previous, previous_text = columns, text
     return changes[-_CHANGES_OF_SCHEMA:]
 
 
-def _change(instant: str, former: dict[str, str], now: dict[str, str]) -> SchemaChange:
+def _change(instant: str, previous: dict[str, str], now: dict[str, str]) -> SchemaChange:
     return SchemaChange(
         instant,
-        tuple(f"{name} {kind}" for name, kind in now.items() if name not in former),
-        tuple(f"{name} {kind}" for name, kind in former.items() if name not in now),
+        tuple(f"{name} {kind}" for name, kind in now.items() if name not in previous),
+        tuple(f"{name} {kind}" for name, kind in previous.items() if name not in now),
         tuple(
-            f"{name} {former[name]} \N{RIGHTWARDS ARROW} {kind}"
+            f"{name} {previous[name]} \N{RIGHTWARDS ARROW} {kind}"
             for name, kind in now.items()
-            if former.get(name, kind) != kind
+            if previous.get(name, kind) != kind
         ),
     )

@@ -82,7 +82,7 @@ def _of_chunks(column: str, kind: ValueKind, chunks: Sequence[Any], unlisted: Ra
 
 
 def _wrapped_raw(kind: ValueKind, low: Any, high: Any) -> tuple[Any, Any] | None:
-    """Bounds of a footer; None where they cannot be believed."""
+    """Bounds of a footer; None where they may be false."""
     if kind.type is ValueType.DECIMAL and isinstance(low, bytes):
         return int.from_bytes(low, "big", signed=True), int.from_bytes(high, "big", signed=True)
     if kind.type is ValueType.STRING:
@@ -119,8 +119,8 @@ class RangesOfRows:
             if values is None or kind is None:
                 continue
             more = range_of_values(name, kind, values)
-            former = self._found.get(name)
-            self._found[name] = more if former is None else united(former, more)
+            previous = self._found.get(name)
+            self._found[name] = more if previous is None else united(previous, more)
 
     def ranges(self) -> list[Range]:
         """The ranges of all rows so far."""

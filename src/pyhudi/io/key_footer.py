@@ -48,7 +48,7 @@ class KeyFooter:
         self._range: tuple[str, str] | None = None
 
     @classmethod
-    def of_former_version(
+    def of_previous_version(
         cls, settings: BloomSettings, footer: Mapping[str, str], path: str, *, keys: int
     ) -> KeyFooter | None:
         """Start with the keys of the previous version, so that a rewrite adds new keys only.

@@ -1,12 +1,11 @@
 """Completeness of secondary indexes: a note in the definition of one says up to when it is known to have all rows.
 
-JVM Hudi 1.2.0 makes no entries in a bulk insert, nor for the first commit of a table. So an index is believed if it was
+JVM Hudi 1.2.0 makes no entries in a bulk insert, nor for the first commit of a table. So an index is used if it was
 built here, and every write since is one that makes entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -77,11 +76,11 @@ def note_before_archiving(table: TableState) -> None:
     if not any(name.startswith(SECONDARY_INDEX_PREFIX) for name in table.config.metadata_partitions):
         return
     definitions = load_index_definitions(table)
-    complete = [name for name in _noted(definitions.values()) if doubt(table, definitions[name]) is None]
+    complete = [
+        name
+        for name, definition in definitions.items()
+        if COMPLETE_UPTO_KEY in definition.options and doubt(table, definition) is None
+    ]
     if complete:
         moved = {name: noted_complete(definitions[name], table) for name in complete}
         put_index_definitions(table, {**definitions, **moved}.values())
-
-
-def _noted(definitions: Iterable[IndexDefinition]) -> list[str]:
-    return [definition.name for definition in definitions if COMPLETE_UPTO_KEY in definition.options]

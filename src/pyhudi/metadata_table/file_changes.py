@@ -104,8 +104,8 @@ def change_of_commit(
             if stat.path:
                 partition, _, name = stat.path.rpartition("/")
                 size = end_of(stat.log_offset or 0, stat.file_size_in_bytes)
-                former = added[partition].get(name)
-                if former is None or former.size <= size:
+                previous = added[partition].get(name)
+                if previous is None or previous.size <= size:
                     added[partition][name] = AddedFile(name=name, size=size, stat=stat)
             for path, size in (stat.cdc_stats or {}).items():
                 partition, _, name = path.rpartition("/")

@@ -134,9 +134,9 @@ def write_log(
 
 
 def write_base(
-    storage: Storage, target: GroupTarget, group: int, records: pa.RecordBatch, token: str, former: str | None = None
+    storage: Storage, target: GroupTarget, group: int, records: pa.RecordBatch, token: str, previous: str | None = None
 ) -> WriteStat:
-    """Write the base file of one file group: all of its records, none of them removed. `former`: the base file before.
+    """Write the base file of one file group: all of its records, none of them removed. `previous`: the one before.
 
     Cost: one put. Memory: about three times the records.
     """
@@ -153,7 +153,7 @@ def write_base(
         num_inserts=rows.num_rows,
         total_write_bytes=len(data),
         file_size_in_bytes=len(data),
-        prev_base_file=former,
+        prev_base_file=previous,
     )
 
 

@@ -92,10 +92,10 @@ def define_as_built(table: TableState, partition: MetadataPartition) -> None:
     """
     definition = partition.definition if isinstance(partition, PlacedPartition) else None
     definitions = load_index_definitions(table)
-    former = definitions.get(partition.name)
-    if definition is not None and former != definition:
+    previous = definitions.get(partition.name)
+    if definition is not None and previous != definition:
         put_index_definitions(table, {**definitions, partition.name: definition}.values())
-    elif definition is None and partition.name == RECORD_INDEX and former is not None:
+    elif definition is None and partition.name == RECORD_INDEX and previous is not None:
         put_index_definitions(table, (index for index in definitions.values() if index.name != RECORD_INDEX))
 
 

@@ -97,7 +97,7 @@ def metadata_lister(table: TableState, wanted: bool | None) -> MetadataLister | 
     """The lister over the metadata table; None where files are to be listed in the store.
 
     `wanted`: None uses the metadata table from table version 8 on, as JVM Hudi does. Warns (`MetadataTableWarning`)
-    where it must not be believed. Cost: two listings and `problem_for_reads`; nothing without a metadata table.
+    where it is not valid. Cost: two listings and `problem_for_reads`; nothing without a metadata table.
     """
     config = table.config
     use = table.version.has_completion_times if wanted is None else wanted

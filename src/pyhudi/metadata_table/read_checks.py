@@ -1,4 +1,4 @@
-"""The checks that readers make before they believe the metadata table, at open, before any of its records is used."""
+"""The checks of the metadata table that readers make at open, before they use any of its records."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _REBUILD: Final = (
     "Build it again with table.recovery.rebuild_metadata_table(), or drop it with a write under "
     "hoodie.metadata.enable=false"
 )
-_told: WeakKeyDictionary[Storage, set[tuple[str, str]]] = WeakKeyDictionary()
+_warned: WeakKeyDictionary[Storage, set[tuple[str, str]]] = WeakKeyDictionary()
 
 
 def problem_for_reads(state: MetadataState) -> str | None:
-    """Why the metadata table must not be believed; None if nothing speaks against it.
+    """Why the metadata table must not be used; None if it may be.
 
     Damage in its files shows when they are read. Cost: one read; where its timeline has what the table's lacks, one
     listing.
@@ -188,9 +188,9 @@ def warn_of_index(storage: Storage, index: str, reason: str, *, is_there: bool =
 
 
 def _is_new(storage: Storage, index: str, reason: str) -> bool:
-    told = _told.setdefault(storage, set())
-    is_new = (index, reason) not in told
-    told.add((index, reason))
+    warned = _warned.setdefault(storage, set())
+    is_new = (index, reason) not in warned
+    warned.add((index, reason))
     return is_new
 
 

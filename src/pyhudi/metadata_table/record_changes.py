@@ -42,7 +42,7 @@ class RowSettings:
     Attributes:
         columns: the columns that the index keeps, besides the record key.
         merging: how slices are merged, with the blocks of the action among those that count.
-        former_blocks: the blocks that counted before the action.
+        previous_blocks: the blocks that counted before the action.
         own_blocks: only the blocks of the action.
         instant_time: the action.
         merges: whether `merging` has the rules of the table. A custom merger is not at hand here: then a delete with
@@ -52,7 +52,7 @@ class RowSettings:
 
     columns: tuple[str, ...]
     merging: MergeSettings
-    former_blocks: BlockFilter
+    previous_blocks: BlockFilter
     own_blocks: BlockFilter
     instant_time: str
     merges: bool = True
@@ -83,7 +83,7 @@ def row_settings(
     return RowSettings(
         columns=columns,
         merging=merging,
-        former_blocks=block_filter(table.timeline, completed),
+        previous_blocks=block_filter(table.timeline, completed),
         own_blocks=own,
         instant_time=instant_time,
         merges=merges,
@@ -150,9 +150,9 @@ def _appended(
     is_new = before.base is None or change.inserts > 0
     if settings.merges and (settings.columns or late.any() or revives or is_new):
         touched = pc.unique(keys)
-        former = replace(settings, merging=replace(settings.merging, blocks=settings.former_blocks))
+        previous = replace(settings, merging=replace(settings.merging, blocks=settings.previous_blocks))
         yield from _difference(
-            _rows_with(storage, before, former, touched), _rows_with(storage, after, settings, touched)
+            _rows_with(storage, before, previous, touched), _rows_with(storage, after, settings, touched)
         )
         return
     yield False, _only_keys(keys.filter(pa.array(deleted & ~late)))

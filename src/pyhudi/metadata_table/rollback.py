@@ -72,9 +72,9 @@ def _over_columns_of(table: TableState, write: Instant) -> frozenset[str]:
     if not definitions:
         return frozenset()
     others = tuple(instant for instant in table.timeline.instants if instant.requested_time != write.requested_time)
-    former = load_table_schema(table.with_timeline(replace(table.timeline, instants=others)))
+    previous = load_table_schema(table.with_timeline(replace(table.timeline, instants=others)))
     schema = load_table_schema(table)
-    before, now = (pa.schema([]) if known is None else known.arrow for known in (former, schema))
+    before, now = (pa.schema([]) if known is None else known.arrow for known in (previous, schema))
     return frozenset(
         name
         for name, definition in definitions.items()

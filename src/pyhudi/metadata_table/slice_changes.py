@@ -61,11 +61,11 @@ def slice_changes(change: Change, source: Source) -> tuple[SliceChange, ...]:
             else:
                 bases[group] = file.stat
     unnamed = any(_follows(stat) and stat.prev_base_file is None for stat in bases.values())
-    former = _former_slices(change, source) if logs or change.replaced or unnamed or _has_ids(change) else {}
+    previous = _previous_slices(change, source) if logs or change.replaced or unnamed or _has_ids(change) else {}
     found = [
-        *(_rewritten(group, stat, former.get(group)) for group, stat in bases.items()),
-        *(_appended(group, stats, former.get(group)) for group, stats in logs.items()),
-        *_replaced(change, former),
+        *(_rewritten(group, stat, previous.get(group)) for group, stat in bases.items()),
+        *(_appended(group, stats, previous.get(group)) for group, stats in logs.items()),
+        *_replaced(change, previous),
     ]
     return tuple(replace(change_of_slice, number=number) for number, change_of_slice in enumerate(found))
 
@@ -86,7 +86,7 @@ def current_slices(source: Source) -> Iterator[SliceChange]:
         )
 
 
-def _former_slices(change: Change, source: Source) -> Mapping[FileGroupId, FileSlice]:
+def _previous_slices(change: Change, source: Source) -> Mapping[FileGroupId, FileSlice]:
     paths = {*change.added, *change.replaced}
     view = load_view(source.storage, source.table.timeline, paths, lister=source.table.lister)
     return {file_slice.group: file_slice for slices in view.latest.values() for file_slice in slices}
@@ -101,11 +101,11 @@ def _follows(stat: WriteStat) -> bool:
     return stat.prev_commit not in (None, NO_PREVIOUS_COMMIT)
 
 
-def _rewritten(group: FileGroupId, stat: WriteStat, former: FileSlice | None) -> SliceChange:
+def _rewritten(group: FileGroupId, stat: WriteStat, previous: FileSlice | None) -> SliceChange:
     before = None
     if stat.prev_base_file:
         folder = f"{group.partition_path}/" if group.partition_path else ""
-        base = former.base if former is not None else None
+        base = previous.base if previous is not None else None
         is_same = base is not None and str(base.name) == stat.prev_base_file
         before = SliceFiles(
             folder + stat.prev_base_file,
@@ -113,8 +113,8 @@ def _rewritten(group: FileGroupId, stat: WriteStat, former: FileSlice | None) ->
             source=base.source if base and is_same else None,
             names=None if base is None else base.names,
         )
-    elif _follows(stat) and former is not None:
-        before = slice_files(former.base, former.logs)
+    elif _follows(stat) and previous is not None:
+        before = slice_files(previous.base, previous.logs)
     return SliceChange(
         number=0,
         group=group,
@@ -126,9 +126,9 @@ def _rewritten(group: FileGroupId, stat: WriteStat, former: FileSlice | None) ->
     )
 
 
-def _appended(group: FileGroupId, stats: list[WriteStat], former: FileSlice | None) -> SliceChange:
+def _appended(group: FileGroupId, stats: list[WriteStat], previous: FileSlice | None) -> SliceChange:
     paths = tuple(dict.fromkeys(stat.path for stat in stats if stat.path))
-    before = None if former is None else slice_files(former.base, former.logs)
+    before = None if previous is None else slice_files(previous.base, previous.logs)
     kept = () if before is None else tuple(log for log in before.logs if log not in paths)
     return SliceChange(
         number=0,
@@ -138,14 +138,14 @@ def _appended(group: FileGroupId, stats: list[WriteStat], former: FileSlice | No
         own_logs=paths,
         inserts=sum(stat.num_inserts for stat in stats),
         deletes=sum(stat.num_deletes for stat in stats),
-        size=(0 if former is None else former.size) + sum(stat.file_size_in_bytes for stat in stats),
+        size=(0 if previous is None else previous.size) + sum(stat.file_size_in_bytes for stat in stats),
     )
 
 
-def _replaced(change: Change, former: Mapping[FileGroupId, FileSlice]) -> Iterator[SliceChange]:
+def _replaced(change: Change, previous: Mapping[FileGroupId, FileSlice]) -> Iterator[SliceChange]:
     for partition, ids in change.replaced.items():
         for file_id in ids:
-            file_slice = former.get(FileGroupId(partition, file_id))
+            file_slice = previous.get(FileGroupId(partition, file_id))
             if file_slice is not None:
                 files = slice_files(file_slice.base, file_slice.logs)
                 yield SliceChange(number=0, group=file_slice.group, before=files, after=None, size=file_slice.size)

@@ -96,7 +96,7 @@ def _read_files(
         for scan_slice, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
             sources.append(source)
-            fragments.append(form.make_fragment(source, partition_expression=told_by_folder(plan, scan_slice)))
+            fragments.append(form.make_fragment(source, partition_expression=equalities_of_folder(plan, scan_slice)))
         wanted = _with_columns_of(late, names, plan.schema)
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
@@ -155,7 +155,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
         assert scan_slice.files.base is not None
         with missing_files_named(storage), storage.open_input(scan_slice.files.base) as source:
             try:
-                fragment = _format().make_fragment(source, partition_expression=told_by_folder(plan, scan_slice))
+                fragment = _format().make_fragment(source, partition_expression=equalities_of_folder(plan, scan_slice))
                 footer = _footer(fragment, source, scan_slice.files.base)
                 if condition.prunes is None or wide_dictionaries(footer, needed, BATCH_ROWS):
                     return footer.num_row_groups, footer.num_row_groups
@@ -311,10 +311,10 @@ def _in_matching_partitions(plan: ScanPlan, condition: Condition | None) -> Scan
     return replace(plan, slices=kept)
 
 
-def told_by_folder(plan: ScanPlan, scan_slice: ScanSlice) -> pc.Expression | None:
+def equalities_of_folder(plan: ScanPlan, scan_slice: ScanSlice) -> pc.Expression | None:
     """The values that its folder tells of all rows of a slice. Arrow takes them for those of the file."""
-    told = [pc.field(name) == value for name, value in constants_of(plan, scan_slice).items() if value.is_valid]
-    return functools.reduce(operator.and_, told) if told else None
+    equalities = [pc.field(name) == value for name, value in constants_of(plan, scan_slice).items() if value.is_valid]
+    return functools.reduce(operator.and_, equalities) if equalities else None
 
 
 def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> pc.Expression | None:
@@ -356,22 +356,22 @@ def _counted(storage: Storage, plan: ScanPlan, where: Where) -> int:
 
 
 def parts_of(
-    storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str], condition: Condition | None
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], condition: Condition | None
 ) -> Sequence[range | None]:
     """The rows of each part of a slice; None for all rows.
 
     Parts whose row groups in the source cannot match the condition are left out. Cost: none for a small slice; else the
     footers of skeleton and source.
     """
-    source = one.files.source
-    if source is None or one.files.logs or source.size < DIVIDED_FROM_BYTES:
+    source = scan_slice.files.source
+    if source is None or scan_slice.files.logs or source.size < DIVIDED_FROM_BYTES:
         return (None,)
-    parts = row_ranges(storage, one.files, columns, ROWS_PER_PART)
-    return _matching_rows_of_parts(plan, one, parts, condition) if parts else (None,)
+    parts = row_ranges(storage, scan_slice.files, columns, ROWS_PER_PART)
+    return _matching_rows_of_parts(plan, scan_slice, parts, condition) if parts else (None,)
 
 
 def _matching_rows_of_parts(
-    plan: ScanPlan, one: ScanSlice, parts: Sequence[range], condition: Condition | None
+    plan: ScanPlan, scan_slice: ScanSlice, parts: Sequence[range], condition: Condition | None
 ) -> Sequence[range]:
     """The parts that statistics in the footer of the source do not rule out.
 
@@ -382,10 +382,10 @@ def _matching_rows_of_parts(
     """
     import pyarrow.dataset as ds
 
-    source = one.files.source
+    source = scan_slice.files.source
     assert source is not None
-    assert one.files.base is not None
-    if condition is None or condition.prunes is None or one.files.names_in_base is not None:
+    assert scan_slice.files.base is not None
+    if condition is None or condition.prunes is None or scan_slice.files.names_in_base is not None:
         return parts
     asked = columns_of(condition.prunes, plan.schema)
     storage = open_spec(source.storage)

@@ -61,7 +61,12 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
         whole = where if comparisons is None else expression_of(comparisons)
         for part in [
             whole,
-            *(equal for each in comparisons or () for comparison in each for equal in comparison.equalities),
+            *(
+                equal
+                for alternative in comparisons or ()
+                for comparison in alternative
+                for equal in comparison.equalities
+            ),
         ]:
             _bind(part, schema)
         _require_truth(whole, schema)
@@ -98,10 +103,10 @@ def _of_comparisons(whole: pc.Expression, alternatives: Alternatives, floats: fr
     prunable = tuple(
         tuple(
             comparison
-            for comparison in each
+            for comparison in alternative
             if comparison.column not in floats or comparison.operator in _FALSE_FOR_NAN
         )
-        for each in alternatives
+        for alternative in alternatives
     )
     if prunable == alternatives:
         return Condition(whole, whole)

@@ -19,11 +19,11 @@ from pyhudi.io.parquet_batches import open_parquet, rows_at_once, wide_dictionar
 from pyhudi.read.arrow import (
     BATCH_ROWS,
     checked_columns,
+    equalities_of_folder,
     has_other_types,
     prune_partitions,
     read_batches,
     scan_condition,
-    told_by_folder,
 )
 from pyhudi.read.conditions import Condition, Where, columns_of
 from pyhudi.read.folder_constants import constants_of
@@ -60,16 +60,16 @@ def read_few_rows(storage: Storage, plan: ScanPlan, columns: Sequence[str] | Non
 
 
 def _rows_of_file(
-    storage: Storage, plan: ScanPlan, one: ScanSlice, schema: pa.Schema, condition: Condition
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, schema: pa.Schema, condition: Condition
 ) -> list[pa.Table] | None:
     """The rows of a base file; None for one that is read in another way, as wide or damaged ones are."""
-    constants = constants_of(plan, one)
+    constants = constants_of(plan, scan_slice)
     asked = columns_of(condition.whole, plan.schema)
     needed = [name for name in dict.fromkeys([*schema.names, *asked]) if name not in constants]
     if not schema.names or {*asked} <= constants.keys():
         return None
-    assert one.files.base is not None
-    with missing_files_named(storage), opened_base_file(storage, one.files.base) as (source, parquet):
+    assert scan_slice.files.base is not None
+    with missing_files_named(storage), opened_base_file(storage, scan_slice.files.base) as (source, parquet):
         stored, footer = parquet.schema_arrow, parquet.metadata
         is_plain = {*asked} - constants.keys() <= {*stored.names} and not has_other_types(stored, plan.schema, needed)
         if not is_plain or wide_dictionaries(footer, needed, BATCH_ROWS):
@@ -77,13 +77,15 @@ def _rows_of_file(
         try:
             import pyarrow.dataset as ds
 
-            fragment = ds.ParquetFileFormat().make_fragment(source, partition_expression=told_by_folder(plan, one))
+            fragment = ds.ParquetFileFormat().make_fragment(
+                source, partition_expression=equalities_of_folder(plan, scan_slice)
+            )
             groups = fragment if condition.prunes is None else fragment.subset(condition.prunes, plan.schema)
             reader = _Reader(source, parquet, constants, rows_at_once(footer, needed, BATCH_ROWS))
             rows = [reader.rows(group.id, asked, schema, plan.schema, condition) for group in groups.row_groups]
         except (pa.ArrowException, OSError):
             return None
-    return [each for each in rows if each is not None]
+    return [batches for batches in rows if batches is not None]
 
 
 class _Reader:

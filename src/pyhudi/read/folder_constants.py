@@ -31,9 +31,9 @@ def certain_value(text: str, kind: pa.DataType) -> Value:
     return plain if str(plain) == text else None
 
 
-def constants_of(plan: ScanPlan, one: ScanSlice) -> dict[str, pa.Scalar]:
+def constants_of(plan: ScanPlan, scan_slice: ScanSlice) -> dict[str, pa.Scalar]:
     """The columns of a slice whose files lack them, or have others, and their values. Null folders tell none."""
-    texts = dict(one.partition_values)
+    texts = dict(scan_slice.partition_values)
     found = {name: pa.scalar(texts.get(name), pa.string()) for name in plan.path_columns}
     for name in plan.folder_columns:
         text = texts.get(name)

@@ -31,7 +31,7 @@ from pyhudi.read.partition_columns import (
 )
 from pyhudi.read.skipping.expressions import IndexedExpression, indexed_expressions
 from pyhudi.storage.naming import naming
-from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.archive.writes import block_filter, load_archived_writes, with_archive
 from pyhudi.table.file_slice import FileSlice, slice_files
@@ -41,7 +41,7 @@ from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.savepoints import completed_write, view_after
 from pyhudi.table.schema import TableSchema, load_table_schema
-from pyhudi.table.state import TableState, load_table
+from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, position_of
 from pyhudi.telemetry.tracing import span
 
@@ -102,19 +102,14 @@ class ScanPlan:
         """The slices whose rows are those of one Parquet file, which any reader of Parquet can read."""
         if self.texts_of_numbers or self.in_tasks:
             return ()
-        return tuple(each for each in self.slices if each.files.is_plain)
+        return tuple(file_slice for file_slice in self.slices if file_slice.files.is_plain)
 
     @property
     def merged(self) -> tuple[ScanSlice, ...]:
         """The other slices."""
         if self.texts_of_numbers or self.in_tasks:
             return self.slices
-        return tuple(each for each in self.slices if not each.files.is_plain)
-
-
-def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:
-    """Resolve a read against the table as it is now. Cost: see `load_read_view`; no data file is opened."""
-    return plan_table_scan(load_table(storage), config)
+        return tuple(file_slice for file_slice in self.slices if not file_slice.files.is_plain)
 
 
 def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Merger] = ()) -> ScanPlan:
@@ -124,6 +119,8 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
     `UnsupportedFeatureError` for a table whose record merger the call does not give, `HistoryNotRetainedError` if
     cleaners have deleted files that the read needs, and `HistoryNotSettledError` while a write is running whose rows
     belong to the result.
+
+    Cost: see `load_read_view`; no data file is opened.
     """
     with naming(table.storage), span("plan read", table=table.config.name):
         plan = _plan_of(table, config, mergers)
@@ -295,14 +292,14 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
             path=min(lost.values()),
         )
     touched = view.latest_of(has_ended, written=written)
-    parts = {path: tuple(_part_of(each, written) for each in slices) for path, slices in touched.items()}
+    parts = {path: tuple(_part_of(file_slice, written) for file_slice in slices) for path, slices in touched.items()}
     if table.version.has_completion_times:
         blocks = BlockFilter(committed=ended, archived_before=min(positions, default=""))
     else:
         blocks = replace(_blocks(view), until=max(written))
     # Under the newest schema, not that of `end`, as in JVM Hudi.
     plan = _plan(table, config, mergers, parts, blocks, written)
-    earlier = (_earlier_base(each, written) for slices in touched.values() for each in slices)
+    earlier = (_earlier_base(file_slice, written) for slices in touched.values() for file_slice in slices)
     pairs = zip(plan.slices, earlier, strict=True)
     return replace(plan, slices=tuple(replace(file_slice, earlier=base) for file_slice, base in pairs))
 
@@ -390,7 +387,7 @@ def _plan(
     base_files_only = config.query_type is QueryType.READ_OPTIMIZED
     slices = tuple(
         ScanSlice(
-            _files(file_slice, base_files_only),
+            slice_files(file_slice.base, () if base_files_only else file_slice.logs),
             file_slice.size,
             partition_path,
             values,
@@ -431,10 +428,6 @@ def _plan(
         leaves_out_logs=base_files_only and any(file_slice.logs for group in latest.values() for file_slice in group),
         folder_columns=folder_columns(table.config, fields, schema),
     )
-
-
-def _files(file_slice: FileSlice, base_files_only: bool) -> SliceFiles:
-    return slice_files(file_slice.base, () if base_files_only else file_slice.logs)
 
 
 def _schema(table: TableState, latest: SlicesByPartition) -> pa.Schema:

@@ -134,13 +134,13 @@ _kept: OrderedDict[FileIdentity, pa.Schema] = OrderedDict()
 _keeping = threading.Lock()
 
 
-def _columns_of(storage: Storage, one: ScanSlice) -> pa.Schema:
-    assert one.files.base is not None
-    identity = identity_of_base(storage, one)
+def _columns_of(storage: Storage, scan_slice: ScanSlice) -> pa.Schema:
+    assert scan_slice.files.base is not None
+    identity = identity_of_base(storage, scan_slice)
     with _keeping:
         if identity is not None and identity in _kept:
             return _kept[identity]
-    schema = read_footer(storage, one.files.base).schema
+    schema = read_footer(storage, scan_slice.files.base).schema
     if identity is None:
         return schema
     with _keeping:
@@ -203,14 +203,14 @@ def _leaf_is_read(stored: pa.DataType, wanted: pa.DataType, converted: Conversio
     return not (pa.types.is_string(wanted) and is_text)
 
 
-def identity_of_base(storage: Storage, one: ScanSlice) -> FileIdentity | None:
+def identity_of_base(storage: Storage, scan_slice: ScanSlice) -> FileIdentity | None:
     """What no other content of the slice's base file shares; None where nothing may be remembered of it.
 
     The name of a file of Hudi's is never given again. A plain file may be written anew at its path, with its size.
     """
-    path = one.files.base
+    path = scan_slice.files.base
     assert path is not None
-    is_young = SYSTEM.clock.now_ms() - one.modified_ms < _SETTLED_AFTER_MS
+    is_young = SYSTEM.clock.now_ms() - scan_slice.modified_ms < _SETTLED_AFTER_MS
     if is_young and parse_data_file(path.rpartition("/")[2]) is None:
         return None
-    return storage.uri, path, one.size, one.modified_ms
+    return storage.uri, path, scan_slice.size, scan_slice.modified_ms

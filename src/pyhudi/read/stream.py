@@ -277,7 +277,9 @@ def _is_empty(table: TableState, instant: Instant) -> bool:
 
 def _ends(table: TableState, begin: str, target: str, commits: int | None) -> list[str]:
     """The positions where a micro-batch may end, the best one first."""
-    positions = sorted({each for each in timeline_positions(table, begin).values() if begin < each <= target})
+    positions = sorted(
+        {position for position in timeline_positions(table, begin).values() if begin < position <= target}
+    )
     return positions[(commits or len(positions)) - 1 :] or positions[-1:]
 
 
@@ -300,8 +302,8 @@ def _end_of_part(start: StreamOffset, until: str, plan: ScanPlan, limits: Limits
     return _whole(start, until)
 
 
-def _group_of(one: ScanSlice) -> str:
-    path = one.files.base or one.files.logs[0]
+def _group_of(scan_slice: ScanSlice) -> str:
+    path = scan_slice.files.base or scan_slice.files.logs[0]
     folder, _, name = path.rpartition("/")
     parsed = parse_data_file(name)
     return f"{folder}/{parsed.file_id if parsed is not None else name}"

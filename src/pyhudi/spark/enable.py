@@ -58,8 +58,8 @@ class Notes:
         """Record options. Names are not case-sensitive; a later value replaces an earlier one."""
         for name, value in options.items():
             if value is not None:
-                for former in [known for known in self.options if known.lower() == name.lower()]:
-                    del self.options[former]
+                for previous in [known for known in self.options if known.lower() == name.lower()]:
+                    del self.options[previous]
                 self.options[name] = str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -20,7 +20,7 @@ Fit: TypeAlias = Callable[[Column, DataType, str], Column]
 
 
 def fitting(rows: DataFrame) -> Fit:
-    """How values that are computed from these rows become values of columns.
+    """A function that casts computed values to the types of the columns that store them.
 
     Where `spark.sql.ansi.enabled` is false, a cast of Spark makes null of what does not fit, or another number. Spark's
     own rule for values that are stored is an error all the same, unless `spark.sql.storeAssignmentPolicy` is LEGACY.

@@ -363,7 +363,7 @@ def _value(
     if isinstance(clause, Delete):
         if name in job.combining_rules.ordering_fields and clause in plan.matched:
             # Of several rows of the source about one record, the ordering values of the source decide.
-            spelled = {each.lower(): each for each in source.columns}
+            spelled = {column.lower(): column for column in source.columns}
             if name.lower() in spelled:
                 return fit(_of_source(plan, source, spelled[name.lower()]), kind, name)
         return stored if is_kept(job, name) else sql.lit(None).cast(kind)

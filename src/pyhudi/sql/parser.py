@@ -11,19 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES
 from pyhudi.spark.reads.callbacks import CalledByJava, answer
 from pyhudi.spark.reads.jvm_objects import Jvm
 from pyhudi.spark.weak_session import WeakSession
+from pyhudi.sql.catalog.names import Names
 from pyhudi.sql.dispatch import statement_of
-from pyhudi.sql.file_commands import check_plan
 from pyhudi.sql.functions.table_functions import calls_functions, register_functions
 from pyhudi.sql.plain import passes
 from pyhudi.sql.rewriting import with_calls
+from pyhudi.sql.text.tokens import Name
 
 _STATE = "org.apache.spark.sql.internal.SessionState"
 _CATALOG = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
@@ -120,3 +122,36 @@ class LaterParsers(CalledByJava):
         return self._parser_of(java_session, inner)
 
     Java = SimpleNamespace(implements=("scala.Function2",))
+
+
+_COMMANDS: Final = frozenset(
+    {
+        *("TruncateTable", "TruncatePartition", "AnalyzeTable", "AnalyzeColumn", "RepairTable"),
+        *("AddPartitions", "DropPartitions", "RenamePartitions", "RecoverPartitions"),
+    }
+)
+"""By the class of the parsed statement."""
+_NAMES: Final = frozenset({"UnresolvedTable", "UnresolvedTableOrView"})
+
+
+def check_plan(spark: SparkSession, plan: Any) -> None:
+    """Check that a parsed statement is no command on the folders of a Hudi table. Cost: two calls to the JVM.
+
+    Where Spark has no class of the format it runs such commands on Hudi tables, too: `TRUNCATE TABLE` would delete the
+    folder, with the timeline.
+
+    Raises:
+        UnsupportedFeatureError: it is one.
+    """
+    command = plan.getClass().getSimpleName()
+    if command not in _COMMANDS or plan.child().getClass().getSimpleName() not in _NAMES:
+        return
+    parts = plan.child().multipartIdentifier()
+    name = Name(tuple(str(parts.apply(number)) for number in range(parts.size())), 0, 0)
+    if Names(spark).find(name) is not None:
+        raise UnsupportedFeatureError(
+            "Spark runs this command on the folders of a table, and knows nothing of the timeline of a Hudi table: "
+            "use a statement or a procedure of pyhudi, or HudiTable",
+            table=str(name),
+            command=command,
+        )

@@ -63,7 +63,9 @@ def with_queries(spark: SparkSession, text: str, replacement: Replacement) -> st
     if cursor is None or _created(cursor) == "FUNCTION":
         return None
     names = Names(spark)
-    found = [(each, table) for each in relations_of(text, cursor) if (table := names.find(each.name)) is not None]
+    found = [
+        (relation, table) for relation in relations_of(text, cursor) if (table := names.find(relation.name)) is not None
+    ]
     changes: list[tuple[int, int, str]] = []
     for relation, table in found:
         rows = "".join(["(SELECT * FROM ", replacement(table, relation), ")"])

@@ -406,7 +406,7 @@ class _Folders:
         """Drop the cache entries of the folder, and of all folders above and below it."""
         with self._guard:
             for known in (self._inside, self._existing, self._synced):
-                known.difference_update([each for each in known if _related(each, folder)])
+                known.difference_update([path for path in known if _related(path, folder)])
 
     def _remember(self, folder: str, *kinds: set[str]) -> None:
         with self._guard:
@@ -544,7 +544,9 @@ def _remove_tree(folder: Path) -> None:
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return [each for each in entries if each.name[0] != "." or not is_side_file(each.name) or each.is_dir()]
+            return [
+                entry for entry in entries if entry.name[0] != "." or not is_side_file(entry.name) or entry.is_dir()
+            ]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

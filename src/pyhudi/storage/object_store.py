@@ -219,8 +219,8 @@ class ObjectStorage:
         """Cost: one request per thousand children."""
         prefix = self._folder_key(path)
         found = self._call("list", path, lambda: obstore.list_with_delimiter(self._store, prefix))
-        files = [self._info(each) for each in found["objects"] if each["path"] != prefix]
-        folders = [self._relative(each) for each in found["common_prefixes"]]
+        files = [self._info(info) for info in found["objects"] if info["path"] != prefix]
+        folders = [self._relative(info) for info in found["common_prefixes"]]
         return FolderListing(tuple(sorted(files, key=lambda info: info.path)), tuple(sorted(folders)))
 
     def wait_for_writer(self, path: str) -> bool:
@@ -235,10 +235,10 @@ class ObjectStorage:
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """Cost: one request per thousand objects."""
         prefix = self._folder_key(path)
-        found = [self._info(each) for each in self._list_all(path) if each["path"] != prefix]
+        found = [self._info(info) for info in self._list_all(path) if info["path"] != prefix]
         # Other clients mark a folder by an empty object with the folder's name.
-        folders = _folders_of(each.path for each in found)
-        files = [each for each in found if each.size > 0 or each.path not in folders]
+        folders = _folders_of(info.path for info in found)
+        files = [info for info in found if info.size > 0 or info.path not in folders]
         return tuple(sorted(files, key=lambda info: info.path))
 
     def delete(self, path: str) -> None:
@@ -257,7 +257,7 @@ class ObjectStorage:
             StorageError: other processes add objects faster than they can be deleted.
         """
         for _ in range(_DELETE_ROUNDS):
-            keys = [each["path"] for each in self._list_all(path)]
+            keys = [info["path"] for info in self._list_all(path)]
             if not keys:
                 return
             with suppress(NotFoundError):

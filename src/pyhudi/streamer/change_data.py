@@ -142,8 +142,8 @@ def _stored_rows(table: TableState, keys: pa.Table) -> pa.Table:
         missing = keys.join(found.select(names), names, join_type="left anti")
         if not missing.num_rows:
             break
-        former = handle.scan(where=where, as_of=write).to_arrow()
-        numbered = former.select(names).append_column(_ROW, pa.array(np.arange(former.num_rows)))
+        previous = handle.scan(where=where, as_of=write).to_arrow()
+        numbered = previous.select(names).append_column(_ROW, pa.array(np.arange(previous.num_rows)))
         rows = missing.join(numbered, names, join_type="inner")[_ROW]
-        found = pa.concat_tables([found, former.take(rows)], promote_options="permissive")
+        found = pa.concat_tables([found, previous.take(rows)], promote_options="permissive")
     return found

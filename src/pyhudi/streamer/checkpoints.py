@@ -5,9 +5,10 @@ The keys and their order are those of JVM Hudi's HoodieStreamer, so that either 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from pyhudi.errors import InvalidRequestError
@@ -43,6 +44,14 @@ class Checkpoint:
     text: str | None = None
     state: str | None = None
     is_completion_time: bool = False
+
+    def state_under(self, key: str) -> dict[str, Any]:
+        """What the source remembers; empty where it stands beside another text than that under `key`.
+
+        So it is of the checkpoint of JVM Hudi, and of one that the user has given.
+        """
+        state: dict[str, Any] = {} if self.state is None else json.loads(self.state)
+        return state if self.text is not None and str(state.get(key)) == self.text else {}
 
 
 BEGIN: Final = Checkpoint()

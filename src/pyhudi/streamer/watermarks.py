@@ -39,8 +39,8 @@ def watermark_of_topic(
         times = pa.table({"partition": rows[PARTITION], "time": milliseconds(rows[column])})
         largest = times.group_by("partition").aggregate([("time", "max")])
         written |= {_name(topic, row["partition"]): row["time_max"] for row in largest.to_pylist()}
-    former = {} if table is None else load_source_times(table)[1]
-    return times_to_text(advanced(former, written, now))
+    previous = {} if table is None else load_source_times(table)[1]
+    return times_to_text(advanced(previous, written, now))
 
 
 def _name(topic: str, partition: object) -> str:

@@ -251,7 +251,7 @@ def _join_with_sources(storage: Storage, bases: Mapping[FileGroupId, dict[str, B
     skeletons = [files[SKELETON_INSTANT] for files in bases.values() if SKELETON_INSTANT in files]
     if not skeletons:
         return
-    sources = load_sources(storage, {each.partition_path for each in skeletons})
+    sources = load_sources(storage, {skeleton.partition_path for skeleton in skeletons})
     for skeleton in skeletons:
         source = sources.get(skeleton.group)
         if source is None and storage.info(skeleton.path) is None:  # cleaned since it was listed

@@ -125,10 +125,6 @@ def indexed_columns(
         schema, version, columns_max=int(given) if given.isdigit() else columns_max, meta_columns=meta_columns
     )
     listed = () if definition is None else definition.source_columns
-    if _begins_with(default, listed):
+    if tuple(default[: len(listed)]) == tuple(listed):
         return default
     return tuple(name for name, kind in types_at(schema, listed).items() if can_be_indexed(kind, version))
-
-
-def _begins_with(columns: Sequence[str], listed: Sequence[str]) -> bool:
-    return tuple(columns[: len(listed)]) == tuple(listed)

@@ -72,12 +72,12 @@ def other_expression_index(table: Facts) -> str | None:
     columns = set() if avro is None else {field.name for field in avro_to_arrow(avro, source=table.storage.uri)}
     has_logs = table.config.table_type is TableType.MERGE_ON_READ
     for name in names:
-        one = definitions.get(name)
-        if one is None or one.function not in FUNCTIONS or len(one.source_columns) != 1:
-            return f"{name} over {'an unknown expression' if one is None else one.function}"
-        if one.source_columns[0] not in columns and one.source_columns[0] not in META_COLUMNS:
-            return f"{name} over {one.source_columns[0]}"
-        if has_logs and one.kind != "column_stats":
+        definition = definitions.get(name)
+        if definition is None or definition.function not in FUNCTIONS or len(definition.source_columns) != 1:
+            return f"{name} over {'an unknown expression' if definition is None else definition.function}"
+        if definition.source_columns[0] not in columns and definition.source_columns[0] not in META_COLUMNS:
+            return f"{name} over {definition.source_columns[0]}"
+        if has_logs and definition.kind != "column_stats":
             return f"{name}, bloom filters of base files, beside logs"
     return None
 
@@ -85,7 +85,7 @@ def other_expression_index(table: Facts) -> str | None:
 def _has_stable_text(kind: pa.DataType | None) -> bool:
     """Whether the text of values in an index is the same whoever writes it; of floating-point numbers it is not."""
     fits = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp)
-    return kind is not None and any(each(kind) for each in fits)
+    return kind is not None and any(is_type(kind) for is_type in fits)
 
 
 def _definitions(table: Facts) -> Mapping[str, IndexDefinition]:

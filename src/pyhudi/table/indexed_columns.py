@@ -18,14 +18,14 @@ def indexed_columns(table: TableState) -> dict[str, IndexDefinition]:
     return {name: definition for name, definition in load_index_definitions(table).items() if name not in _STATISTICS}
 
 
-def check_indexed_columns(table: TableState, former: pa.Schema, merged: pa.Schema) -> None:
+def check_indexed_columns(table: TableState, previous: pa.Schema, merged: pa.Schema) -> None:
     """Refuse a write that drops a column of an index, or makes its values other ones for the index.
 
     A whole number that becomes a wider one or text keeps its entries in a secondary index. Raises
     `SchemaMismatchError`. Cost: a read, for tables with such indexes.
     """
     for index, definition in indexed_columns(table).items():
-        before = types_at(former, definition.source_columns)
+        before = types_at(previous, definition.source_columns)
         after = types_at(merged, definition.source_columns)
         for name, kind in before.items():
             if kind == after.get(name):

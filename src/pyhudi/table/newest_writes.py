@@ -50,7 +50,7 @@ def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
 
 
 def _with_older(newer: NewestWrites, metadata: CommitSummary, *, source: str) -> NewestWrites:
-    """The facts after reading one more write, which is older than those before."""
+    """The facts with those of the next older write."""
     if not newer.file_ids:
         paths = frozenset(metadata.partition_paths[:SUMMARY_FILE_IDS_MAX]) if metadata.file_ids else frozenset()
         newer = replace(newer, file_ids=frozenset(metadata.file_ids), partition_paths=paths)

@@ -121,7 +121,7 @@ def load_clustering_plan(storage: Storage, version: TableVersion, instant: Insta
 
 def input_of(plan: ClusteringPlan) -> frozenset[FileGroupId]:
     """The file groups that a clustering reads and replaces."""
-    return frozenset(FileGroupId(each.partition_path, each.file_id) for each in plan.slices)
+    return frozenset(FileGroupId(file_slice.partition_path, file_slice.file_id) for file_slice in plan.slices)
 
 
 def _decode_plan(data: bytes, *, path: str) -> ClusteringPlan | None:

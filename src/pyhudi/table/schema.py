@@ -62,17 +62,17 @@ class TableSchema:
         return TableSchema.from_columns(columns, self.avro, table_name=table_name)
 
     @classmethod
-    def from_columns(cls, columns: InternalSchema, former: str | None, *, table_name: str) -> TableSchema:
-        """A schema with column ids. `former`: the Avro text before."""
-        return cls(arrow_of(columns), avro_of(columns, former, table_name=table_name), columns)
+    def from_columns(cls, columns: InternalSchema, previous: str | None, *, table_name: str) -> TableSchema:
+        """A schema with column ids. `previous`: the Avro text before."""
+        return cls(arrow_of(columns), avro_of(columns, previous, table_name=table_name), columns)
 
-    def extra_metadata(self, former: TableSchema | None, instant_time: str) -> dict[str, str]:
-        """What a commit says of the columns. `former`: the schema before it."""
+    def extra_metadata(self, previous: TableSchema | None, instant_time: str) -> dict[str, str]:
+        """What a commit says of the columns. `previous`: the schema before it."""
         extra = {SCHEMA_KEY: self.avro}
         if self.columns is None:
             return extra
         columns = self.columns
-        if former is None or former.columns is None or columns.columns != former.columns.columns:
+        if previous is None or previous.columns is None or columns.columns != previous.columns.columns:
             columns = replace(columns, version=version_of_instant(instant_time))
         return {**extra, INTERNAL_SCHEMA_KEY: internal_schema_text(columns)}
 

@@ -39,11 +39,11 @@ class SourceTime:
 SourceTimes: TypeAlias = Mapping[str, SourceTime]
 
 
-def advanced(former: SourceTimes, written: Mapping[str, int | None], now: int) -> dict[str, SourceTime]:
+def advanced(previous: SourceTimes, written: Mapping[str, int | None], now: int) -> dict[str, SourceTime]:
     """The times after a write of these sources, whose largest event times are given. No time moves back."""
-    times = dict(former)
+    times = dict(previous)
     for source, time in written.items():
-        known = former.get(source)
+        known = previous.get(source)
         if time is None:
             times.setdefault(source, SourceTime(None, now))
         else:

@@ -55,9 +55,9 @@ class _Kept:
 
     def keep(self, path: str, files: WrittenFiles) -> None:
         with self._guard:
-            former = self._files.pop(path, None)
+            previous = self._files.pop(path, None)
             self._files[path] = files
-            self.entries += files.count - (former.count if former is not None else 0)
+            self.entries += files.count - (previous.count if previous is not None else 0)
 
     def make_room(self, entries: int, *, keeps: int) -> int:
         """Drop the oldest commits until so many entries are gone, but keep `keeps` commits; the number dropped."""

@@ -31,7 +31,7 @@ from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,
     DataFile,
     DataFileSpec,
-    FormerVersion,
+    PreviousVersion,
     SequenceNumbers,
     WriteTarget,
     ensure_partition,
@@ -72,7 +72,7 @@ class CompactTask:
     target: WriteTarget
     partition_path: str
     file_id: str
-    former: FormerVersion | None
+    previous: PreviousVersion | None
     files: SliceFiles
     merging: MergeSettings
     log_bytes: int
@@ -116,7 +116,7 @@ def _written(
             context=replace(context, stage=task.run),
             partition_path=task.partition_path,
             file_id=task.file_id,
-            former=task.former,
+            previous=task.previous,
         ),
         SequenceNumbers(task.target.instant_time, context),
     ) as file:
@@ -133,7 +133,7 @@ def _written(
 def _with_log_counts(stat: WriteStat, task: CompactTask, versions: LogVersions) -> WriteStat:
     return replace(
         stat,
-        prev_commit=task.former.instant_time if task.former else NO_PREVIOUS_COMMIT,
+        prev_commit=task.previous.instant_time if task.previous else NO_PREVIOUS_COMMIT,
         total_log_records=versions.rows.num_rows,
         total_log_files=len(task.files.logs),
         total_log_files_compacted=len(task.files.logs),

@@ -78,7 +78,7 @@ class WriteTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class FormerVersion:
+class PreviousVersion:
     """The previous base file of a file group, which a new version is made from."""
 
     path: str
@@ -88,7 +88,7 @@ class FormerVersion:
     names: NamesByWrite | None = None
 
     @classmethod
-    def of(cls, base: BaseFile) -> FormerVersion:
+    def of(cls, base: BaseFile) -> PreviousVersion:
         """A base file as the previous version of the next one."""
         return cls(base.path, str(base.name), base.instant_time, base.source, base.names)
 
@@ -122,20 +122,20 @@ class SequenceNumbers:
 class DataFileSpec:
     """Which base file a task writes.
 
-    `former`: the base file that it is the next version of; None for the first one of a file group. `keeps_keys`: no
+    `previous`: the base file that it is the next version of; None for the first one of a file group. `keeps_keys`: no
     record of that version is left out, so its bloom filter can be continued if it is large enough for `new_keys` more.
-    `has_marker`: its marker is stored already. `former_footer`: that of `former`, if the caller has it open.
+    `has_marker`: its marker is stored already. `previous_footer`: that of `previous`, if the caller has it open.
     """
 
     target: WriteTarget
     context: TaskContext
     partition_path: str
     file_id: str
-    former: FormerVersion | None = None
+    previous: PreviousVersion | None = None
     keeps_keys: bool = False
     new_keys: int = 0
     has_marker: bool = False
-    former_footer: pq.ParquetFile | None = None
+    previous_footer: pq.ParquetFile | None = None
 
     @property
     def name(self) -> BaseFileName:
@@ -186,8 +186,9 @@ class DataFile:
     """
 
     def __init__(self, storage: Storage, spec: DataFileSpec, numbers: SequenceNumbers) -> None:
-        target, former = spec.target, spec.former
-        self._storage, self._target, self._partition_path, self._former = storage, target, spec.partition_path, former
+        target, previous = spec.target, spec.previous
+        self._storage, self._target, self._previous = storage, target, previous
+        self._partition_path = spec.partition_path
         self._name = spec.name
         self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
@@ -195,19 +196,19 @@ class DataFile:
         self._schema = _as_written(with_meta_columns(target.schema))
         self._path = spec.path
         self._changes: ChangeDataLog | None = None
-        if target.change_data is not None and former is not None:
+        if target.change_data is not None and previous is not None:
             self._changes = ChangeDataLog(storage, target.change_data, self._partition_path, self._name, target.schema)
         if not spec.has_marker:
-            markers = [Marker(self._path, MarkerKind.CREATE if former is None else MarkerKind.MERGE)]
+            markers = [Marker(self._path, MarkerKind.CREATE if previous is None else MarkerKind.MERGE)]
             if self._changes is not None:
                 markers.append(Marker(self._changes.path, MarkerKind.CREATE))
-            create_markers(storage, target.instant_time, target.markers, markers, groups_exist=former is not None)
-        former_keys = _former_keys(storage, spec, former) if former is not None and spec.keeps_keys else None
-        self._continues_keys = former_keys is not None
-        keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
-        self._former_tombstones: str | None = None
-        if target.tombstones_since is not None and former is not None:
-            self._former_tombstones = _footer(storage, spec, former).values.get(TOMBSTONES_KEY)
+            create_markers(storage, target.instant_time, target.markers, markers, groups_exist=previous is not None)
+        previous_keys = _previous_keys(storage, spec, previous) if previous is not None and spec.keeps_keys else None
+        self._continues_keys = previous_keys is not None
+        keys = previous_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
+        self._previous_tombstones: str | None = None
+        if target.tombstones_since is not None and previous is not None:
+            self._previous_tombstones = _footer(storage, spec, previous).values.get(TOMBSTONES_KEY)
         self._buried: list[pa.RecordBatch] = []
         self._writer = BaseFileWriter(storage, self._path, self._schema, target.files, keys)
 
@@ -243,12 +244,12 @@ class DataFile:
         meta = [stored.column(name) for name in COPIED_META_COLUMNS]
         self._write(meta, rows, keys_are_known=self._continues_keys)
 
-    def update(self, rows: pa.RecordBatch, former: pa.RecordBatch | None = None) -> None:
-        """Write new versions of records that are in the file group already. `former`: their rows in it."""
+    def update(self, rows: pa.RecordBatch, previous: pa.RecordBatch | None = None) -> None:
+        """Write new versions of records that are in the file group already. `previous`: their rows in it."""
         self._updates += rows.num_rows
         self._event_times.add(rows)
-        if self._changes is not None and former is not None:
-            self._changes.updated(former, rows)
+        if self._changes is not None and previous is not None:
+            self._changes.updated(previous, rows)
         self._write_new(rows, keys_are_known=self._continues_keys)
 
     def append(self, rows: pa.RecordBatch) -> None:
@@ -259,11 +260,11 @@ class DataFile:
             self._changes.inserted(rows)
         self._write_new(rows, keys_are_known=False)
 
-    def forget(self, count: int, former: pa.RecordBatch | None = None) -> None:
-        """Count records that the new version leaves out. `former`: their rows in the previous one."""
+    def forget(self, count: int, previous: pa.RecordBatch | None = None) -> None:
+        """Count records that the new version leaves out. `previous`: their rows in the previous one."""
         self._deletes += count
-        if self._changes is not None and former is not None:
-            self._changes.deleted(former)
+        if self._changes is not None and previous is not None:
+            self._changes.deleted(previous)
 
     def append_fitting(self, rows: pa.RecordBatch) -> int:
         """Append as many of the rows as the row group and the file have room for. Returns their number."""
@@ -284,7 +285,7 @@ class DataFile:
     def inherit(self, tombstones: Mapping[str, str]) -> None:
         """Keep what the footers of other base files remember of deleted records: their texts by path."""
         if self._target.tombstones_since is not None:
-            self._former_tombstones = united_tombstones(tombstones)
+            self._previous_tombstones = united_tombstones(tombstones)
 
     def bury(self, deleted: pa.RecordBatch) -> None:
         """Keep deletes with their ordering values in the footer, so that late rows do not restore the records.
@@ -331,7 +332,7 @@ class DataFile:
         return WriteStat(
             file_id=self._name.file_id,
             path=self._path,
-            prev_commit="null" if self._former is None else self._former.instant_time,
+            prev_commit="null" if self._previous is None else self._previous.instant_time,
             num_writes=written.rows,
             num_inserts=self._inserts,
             num_update_writes=self._updates,
@@ -339,7 +340,7 @@ class DataFile:
             total_write_bytes=written.size,
             file_size_in_bytes=written.size,
             partition_path=self._partition_path,
-            prev_base_file=None if self._former is None else self._former.file_name,
+            prev_base_file=None if self._previous is None else self._previous.file_name,
             cdc_stats=logged,
             min_event_time=self._event_times.smallest,
             max_event_time=self._event_times.largest,
@@ -363,7 +364,7 @@ class DataFile:
                     stacklevel=2,
                 )
         text = joined_tombstones(
-            self._former_tombstones,
+            self._previous_tombstones,
             self._target.instant_time,
             entry,
             since=self._target.tombstones_since,
@@ -395,18 +396,18 @@ def _constant(text: str, count: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([text]))
 
 
-def _footer(storage: Storage, spec: DataFileSpec, former: FormerVersion) -> BaseFileFooter:
-    if spec.former_footer is not None:
-        return footer_of(spec.former_footer, former.path)
-    return read_footer(storage, former.path)
+def _footer(storage: Storage, spec: DataFileSpec, previous: PreviousVersion) -> BaseFileFooter:
+    if spec.previous_footer is not None:
+        return footer_of(spec.previous_footer, previous.path)
+    return read_footer(storage, previous.path)
 
 
-def _former_keys(storage: Storage, spec: DataFileSpec, former: FormerVersion) -> KeyFooter | None:
+def _previous_keys(storage: Storage, spec: DataFileSpec, previous: PreviousVersion) -> KeyFooter | None:
     bloom = spec.target.files.bloom
     if bloom is None:
         return None
-    footer = _footer(storage, spec, former)
-    return KeyFooter.of_former_version(bloom, footer.values, former.path, keys=footer.rows + spec.new_keys)
+    footer = _footer(storage, spec, previous)
+    return KeyFooter.of_previous_version(bloom, footer.values, previous.path, keys=footer.rows + spec.new_keys)
 
 
 def ensure_partition(storage: Storage, partition_path: str, instant_time: str) -> None:

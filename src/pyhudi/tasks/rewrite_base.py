@@ -36,7 +36,7 @@ from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,
     DataFile,
     DataFileSpec,
-    FormerVersion,
+    PreviousVersion,
     SequenceNumbers,
     WriteTarget,
     ensure_partition,
@@ -56,7 +56,7 @@ class BaseFileTask:
     target: WriteTarget
     partition_path: str
     file_id: str
-    former: FormerVersion | None
+    previous: PreviousVersion | None
     spill: SpillSettings = field(default_factory=SpillSettings)
 
 
@@ -69,10 +69,10 @@ def write_base_file(context: TaskContext, task: BaseFileTask, incoming: Iterator
     """
     storage = open_spec(task.target.storage)
     numbers = SequenceNumbers(task.target.instant_time, context)
-    if task.former is None:
+    if task.previous is None:
         ensure_partition(storage, task.partition_path, task.target.instant_time)
         return list(_write_new_groups(context, task, storage, numbers, _NewRows(incoming), task.file_id))
-    return list(_write_next(context, task, task.former, storage, numbers, _gathered(task, incoming)))
+    return list(_write_next(context, task, task.previous, storage, numbers, _gathered(task, incoming)))
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFi
 def _write_next(
     context: TaskContext,
     task: BaseFileTask,
-    former: FormerVersion,
+    previous: PreviousVersion,
     storage: Storage,
     numbers: SequenceNumbers,
     gathered: pa.Table,
@@ -128,12 +128,12 @@ def _write_next(
 
     Those that it has no room for begin new file groups.
     """
-    incoming = _with_positions(storage, former, gathered)
+    incoming = _with_positions(storage, previous, gathered)
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
     new_rows = _NewRows(batch.filter(pc.equal(batch.column(POSITION), -1)) for batch in incoming.to_batches())
     with (
-        opened_base_file(storage, former.path) as opened,
+        opened_base_file(storage, previous.path) as opened,
         DataFile(
             storage,
             DataFileSpec(
@@ -141,16 +141,16 @@ def _write_next(
                 context=context,
                 partition_path=task.partition_path,
                 file_id=task.file_id,
-                former=former,
+                previous=previous,
                 keeps_keys=not changes.deleted.any(),
                 new_keys=pc.sum(pc.equal(incoming.column(POSITION), -1)).as_py() or 0,
-                former_footer=opened[1],
+                previous_footer=opened[1],
             ),
             numbers,
         ) as file,
     ):
         start = 0
-        for stored in read_base_rows(storage, former.files, _copied(task.target), opened=opened):
+        for stored in read_base_rows(storage, previous.files, _copied(task.target), opened=opened):
             for rows, first, last in changes.meeting(start, stored):
                 part = _with_control(take_rows(incoming, changes.number[first:last]), changes.deleted[first:last])
                 _write_merged(rows, part, changes.position[first:last] - start, task.target, file)
@@ -179,7 +179,7 @@ def _gathered(task: BaseFileTask, batches: Iterator[pa.RecordBatch]) -> pa.Table
     return gather(itertools.chain([first], batches), first.schema, task.spill)
 
 
-def _with_positions(storage: Storage, former: FormerVersion, incoming: pa.Table) -> pa.Table:
+def _with_positions(storage: Storage, previous: PreviousVersion, incoming: pa.Table) -> pa.Table:
     """The rows with the positions of their stored versions, for rows that were not tagged: of a bucket index.
 
     A row is repeated for each stored row of its key; there are several only where inserts did not look keys up. Cost:
@@ -192,7 +192,7 @@ def _with_positions(storage: Storage, former: FormerVersion, incoming: pa.Table)
     keys = incoming.column(RECORD_KEY).take(pa.array(unknown))
     searched = keys.unique()
     key, row, start = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
-    for batch in read_base_rows(storage, former.files, pa.schema([(RECORD_KEY, pa.string())])):
+    for batch in read_base_rows(storage, previous.files, pa.schema([(RECORD_KEY, pa.string())])):
         at = pc.index_in(batch.column(RECORD_KEY), value_set=searched)
         key.append(at.drop_null().to_numpy().astype(np.int64))
         row.append(start + np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False)))
@@ -281,12 +281,12 @@ def _write_merged(
     untouched = np.ones(stored.num_rows, dtype=bool)
     untouched[at[~outcome.stays]] = False
     file.copy(stored.filter(pa.array(untouched)))
-    kept = former = None
+    kept = previous = None
     if file.logs_changes:
         met = stored.take(pa.array(at))
         kept = met.filter(pa.array(~outcome.stays & ~outcome.deleted))
-        former = met.filter(pa.array(outcome.deleted))
-    file.forget(int(np.count_nonzero(outcome.deleted)), former)
+        previous = met.filter(pa.array(outcome.deleted))
+    file.forget(int(np.count_nonzero(outcome.deleted)), previous)
     if target.tombstones_since is not None:
         file.bury(changes.filter(pc.and_not(pa.array(outcome.deleted), changes.column(BY_COMMIT_TIME))))
     file.update(outcome.rows, kept)

@@ -169,7 +169,9 @@ class StagedChanges:
 def changes_of(storage: Storage, split: StagedSplit, how: ChangeKeys) -> StagedChanges:
     """The changes of a split. Memory: their keys."""
     with open_exchange(storage, split.keys_path) as reader:
-        batches = [reader.get_batch(each.batch).select([ROW, CHANGE, NAMED, RECORD_KEY]) for each in split.partitions]
+        batches = [
+            reader.get_batch(partition.batch).select([ROW, CHANGE, NAMED, RECORD_KEY]) for partition in split.partitions
+        ]
     rows = pa.Table.from_batches(batches)
     order = np.argsort(_numbers(rows.column(ROW)), kind="stable")
     rows = rows.take(pa.array(order))

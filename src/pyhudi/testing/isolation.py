@@ -140,12 +140,12 @@ class _History:
         )
 
 
-def _seen_by(one: Transaction) -> Iterator[tuple[str, Version]]:
+def _seen_by(transaction: Transaction) -> Iterator[tuple[str, Version]]:
     """The versions that a committed transaction proves: the lists that it read, with its own appends."""
-    if one.ending is not Ending.OK:
+    if transaction.ending is not Ending.OK:
         return
-    for key, version in one.reads.items():
-        yield key, version + tuple(one.appends.get(key, ()))
+    for key, version in transaction.reads.items():
+        yield key, version + tuple(transaction.appends.get(key, ()))
 
 
 def _wrong_values(history: _History) -> Iterator[Anomaly]:

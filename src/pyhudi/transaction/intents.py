@@ -102,7 +102,7 @@ def _read(text: str | None, path: str) -> Reads:
         paths = 0
     if paths is None:
         return None
-    if not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise CorruptDataError(
             "an intent to commit does not say what its write has read; remove it if no writer is alive", path=path
         )

@@ -266,7 +266,7 @@ def commit(
     _let_earlier_writes_begin(transaction)
     with (
         span("commit", instant=transaction.instant_time),
-        _told_of_a_loss(transaction),
+        _metadata_table_corrected_on_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
         _announced(transaction, Intent(own, metadata, unique_keys, read), lock) as rivals,
@@ -369,7 +369,7 @@ def commit_compaction(
     ahead = write_ahead(transaction.base, change, transaction.environment, engine)
     with (
         span("commit", instant=transaction.instant_time),
-        _told_of_a_loss(transaction),
+        _metadata_table_corrected_on_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
     ):
@@ -405,7 +405,7 @@ def commit_clustering(
     ahead = write_ahead(base, change, transaction.environment, engine)
     with (
         span("commit", instant=transaction.instant_time),
-        _told_of_a_loss(transaction),
+        _metadata_table_corrected_on_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
         _announced(transaction, Intent(own, metadata, UniqueKeys.NOWHERE), lock) as rivals,
@@ -534,7 +534,7 @@ def _complete(
 
 
 @contextmanager
-def _told_of_a_loss(transaction: Transaction) -> Iterator[None]:
+def _metadata_table_corrected_on_loss(transaction: Transaction) -> Iterator[None]:
     """If the lock was lost in the block, give the metadata table what the timeline says of our instant.
 
     Another process may have rolled it back before we wrote its delta commit, or have completed another run of it.
@@ -548,7 +548,7 @@ def _told_of_a_loss(transaction: Transaction) -> Iterator[None]:
 
 
 def _correct_metadata_table(transaction: Transaction) -> None:
-    """See `_told_of_a_loss`. Of an instant that is pending, its rollback undoes the delta commit."""
+    """See `_metadata_table_corrected_on_loss`. Of an instant that is pending, its rollback undoes the delta commit."""
     storage, environment, own = transaction.storage, transaction.environment, transaction.instant_time
     if not has_metadata_table(transaction.base):
         return

@@ -97,7 +97,7 @@ def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
     both: tuple[Buckets, ...] = (RingBuckets(rings.now, index.fields), ResizedBuckets(after, made, index.fields))
     tasks = _tasks(batch, index, both)
     rows = _count_rows(batch, tasks)
-    latest = {each.group: each for slices in batch.view.latest.values() for each in slices}
+    latest = {file_slice.group: file_slice for slices in batch.view.latest.values() for file_slice in slices}
     assignments, places = [], sorted(rows)
     for number, place in enumerate(places):
         ring_number, path, bucket = place
@@ -108,7 +108,7 @@ def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
                 number=number,
                 partition_path=path,
                 file_id=group.file_id,
-                former=latest.get(group),
+                previous=latest.get(group),
                 updates=rows[place],
                 inserts=0,
                 appends=True,
@@ -168,25 +168,25 @@ def slices_of_buckets(view: FileSystemView) -> Mapping[tuple[str, int], FileSlic
     """
     found: dict[tuple[str, int], FileSlice] = {}
     for partition_path, slices in view.latest.items():
-        for each in slices:
-            bucket = bucket_of_file_id(each.file_id)
+        for file_slice in slices:
+            bucket = bucket_of_file_id(file_slice.file_id)
             if bucket is None:
                 continue  # refused by `number_of_buckets`
-            if found.setdefault((partition_path, bucket), each) is not each:
+            if found.setdefault((partition_path, bucket), file_slice) is not file_slice:
                 raise CorruptDataError(
                     "a bucket has two file groups, as a second bulk insert of JVM Hudi makes them, so its keys may be "
                     "in both; nothing was written: read the rows and write them into a new table",
                     partition_path=partition_path,
-                    file_groups=[found[partition_path, bucket].file_id, each.file_id],
+                    file_groups=[found[partition_path, bucket].file_id, file_slice.file_id],
                 )
     return found
 
 
-def _assignment(batch: Batch, number: int, place: Place, former: FileSlice | None, rows: int) -> FileAssignment:
+def _assignment(batch: Batch, number: int, place: Place, previous: FileSlice | None, rows: int) -> FileAssignment:
     _, partition_path, bucket = place
     is_upsert, job = isinstance(batch.write, (Upsert, Delete, ApplyChanges)), batch.job
-    if former is not None:
-        file_id = former.file_id
+    if previous is not None:
+        file_id = previous.file_id
     elif job.is_lock_less:
         # Another writer may be making the same file group, so both give it the same id, and begin it with logs.
         file_id = shared_bucket_file_id(bucket)
@@ -196,10 +196,10 @@ def _assignment(batch: Batch, number: int, place: Place, former: FileSlice | Non
         number=number,
         partition_path=partition_path,
         file_id=file_id,
-        former=former,
-        updates=rows if former and is_upsert else 0,
-        inserts=0 if former and is_upsert else rows,
-        appends=job.is_lock_less or (job.is_merge_on_read and former is not None),
+        previous=previous,
+        updates=rows if previous and is_upsert else 0,
+        inserts=0 if previous and is_upsert else rows,
+        appends=job.is_lock_less or (job.is_merge_on_read and previous is not None),
     )
 
 

@@ -109,13 +109,13 @@ def committed(
         extra={
             **_watermark(job, transaction, stats),
             **job.extra_metadata,
-            **job.schema.extra_metadata(job.former_schema, transaction.instant_time),
+            **job.schema.extra_metadata(job.previous_schema, transaction.instant_time),
             WRITER_KEY: own_version(),
         },
         replaced_file_ids=replaced,
     )
     validate(job, transaction, metadata)
-    base_schema = job.former_schema.avro if job.former_schema else None
+    base_schema = job.previous_schema.avro if job.previous_schema else None
     with published(
         job.config.index,
         transaction.base,
@@ -142,9 +142,9 @@ def _watermark(job: WriteJob, transaction: Transaction, stats: Sequence[WriteSta
     """How far the sources have come with this write, if commits are to keep it."""
     if job.event_time is None or WATERMARK_KEY in job.extra_metadata:
         return {}
-    _, former = load_source_times(transaction.base)
+    _, previous = load_source_times(transaction.base)
     written = largest_times(stats, job.config.input.event_time_source)
-    return {WATERMARK_KEY: times_to_text(advanced(former, written, job.environment.clock.now_ms()))}
+    return {WATERMARK_KEY: times_to_text(advanced(previous, written, job.environment.clock.now_ms()))}
 
 
 def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> None:
@@ -193,7 +193,7 @@ def _check_schema_unchanged(job: WriteJob, transaction: Transaction) -> None:
     if transaction.base.timeline.completed_times == job.table.timeline.completed_times:
         return
     now = load_table_schema(transaction.base)
-    if not any(_is_same(now, schema) for schema in (job.former_schema, job.schema)):
+    if not any(_is_same(now, schema) for schema in (job.previous_schema, job.schema)):
         raise schema_conflict(transaction.instant_time, winner=None)
 
 

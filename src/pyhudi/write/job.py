@@ -66,7 +66,7 @@ _OPERATIONS = (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.DELE
 class WriteJob:
     """One write: its base table, the request of the caller, and everything derived from both.
 
-    `schema` is what the table's schema will be after the write; `former_schema` what it was. `buckets`: None for a
+    `schema` is what the table's schema will be after the write; `previous_schema` what it was. `buckets`: None for a
     table whose index looks keys up.
     """
 
@@ -79,7 +79,7 @@ class WriteJob:
     ordering_fields: tuple[str, ...]
     compares_in_batch: bool
     schema: TableSchema
-    former_schema: TableSchema | None
+    previous_schema: TableSchema | None
     started: float
     buckets: BucketIndex | None = None
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class WriteJob:
     @property
     def merging(self) -> MergeSettings:
         """How the table's slices are read while the write looks at them."""
-        return merge_settings(self.table, self.config, self.former_schema or self.schema, self.table_rules)
+        return merge_settings(self.table, self.config, self.previous_schema or self.schema, self.table_rules)
 
     @property
     def transaction_settings(self) -> TransactionSettings:
@@ -188,7 +188,7 @@ def prepare(
     merges = _merging_of(config, table.config)
     check_against_table(config, merges)
     check_writable(table)
-    former = stored = load_table_schema(table)
+    previous = stored = load_table_schema(table)
     keys = _key_generator(table, options)
     config = config if keys_are_given else _possible(config, keys, options, names)
     buckets = bucket_index_of(table, config, options, keys)
@@ -202,13 +202,13 @@ def prepare(
     check_tombstones(merges, rules, hours=config.input.tombstone_hours)
     missing = _missing(config, merges)
     try:
-        schema = _schema_after(table, incoming, former, keys, missing=missing)
+        schema = _schema_after(table, incoming, previous, keys, missing=missing)
     except SchemaMismatchError:
-        if not replaces_all or former is None:
+        if not replaces_all or previous is None:
             raise
         # From no columns: a concurrent write with the previous columns conflicts with this write.
-        former = None
-        schema = _schema_after(table, incoming, former, keys, missing=missing)
+        previous = None
+        schema = _schema_after(table, incoming, previous, keys, missing=missing)
     if stored is not None and schema is not stored:
         check_indexed_columns(table, stored.arrow, schema.arrow)
     if config.operation is not WriteOperation.DELETE_PARTITION:
@@ -226,7 +226,7 @@ def prepare(
         ordering_fields=merges.ordering_fields,
         compares_in_batch=merges_by_payload_class(merges),
         schema=schema,
-        former_schema=former,
+        previous_schema=previous,
         extra_metadata={**_own_metadata(config), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},
         started=environment.clock.monotonic(),
         buckets=buckets,
@@ -326,11 +326,11 @@ def _check_moves(table: TableConfig, config: WriteConfig, rules: MergeRules) -> 
         )
 
 
-def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -> None:
+def _check_key_types(previous: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -> None:
     """Refuse to widen a key or partition column to floats: the text of `1` would become `1.0`, another record."""
     for name in (*keys.record_key_fields, *keys.partition_field_names):
         top = name if name in merged.names else name.partition(".")[0]
-        before, after = former.field(top).type, merged.field(top).type
+        before, after = previous.field(top).type, merged.field(top).type
         if before != after and (_holds_float(after) or pa.types.is_decimal(after)):
             raise SchemaMismatchError(
                 f"column {name!r} makes record keys or partition paths, whose text would change with its type from "
@@ -341,16 +341,17 @@ def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -
             )
 
 
-def _check_ordering_types(former: pa.Schema, merged: pa.Schema, ordering_fields: Sequence[str]) -> None:
+def _check_ordering_types(previous: pa.Schema, merged: pa.Schema, ordering_fields: Sequence[str]) -> None:
     """Refuse to make text of an ordering column: `9` is more than `10` then."""
     for name in ordering_fields:
-        at = former.get_field_index(name)
-        if at >= 0 and former.field(at).type != merged.field(name).type and pa.types.is_string(merged.field(name).type):
+        at = previous.get_field_index(name)
+        kind = merged.field(name).type
+        if at >= 0 and previous.field(at).type != kind and pa.types.is_string(kind):
             raise SchemaMismatchError(
                 f"column {name!r} orders the versions of records, and texts have another order than "
-                f"{former.field(at).type}; cast it to that",
+                f"{previous.field(at).type}; cast it to that",
                 column=name,
-                table_type=str(former.field(at).type),
+                table_type=str(previous.field(at).type),
                 rows_type=str(merged.field(name).type),
             )
 
@@ -378,28 +379,28 @@ def _takes_some_columns(table: TableConfig) -> bool:
 def _schema_after(
     table: TableState,
     incoming: pa.Schema | None,
-    former: TableSchema | None,
+    previous: TableSchema | None,
     keys: KeyGenerator,
     *,
     missing: Missing,
 ) -> TableSchema:
     if incoming is None:
-        if former is None:
+        if previous is None:
             raise SchemaMismatchError("the table has no rows and no schema yet: write rows into it first")
-        return former
+        return previous
     merged = write_schema(
-        former.arrow if former else None,
+        previous.arrow if previous else None,
         normalise(incoming),
         missing=missing,
     )
-    if former is not None:
-        if merged.equals(former.arrow):
-            return former
-        _check_key_types(former.arrow, merged, keys)
-        _check_ordering_types(former.arrow, merged, table.config.ordering_fields)
-    if former is None:
+    if previous is not None:
+        if merged.equals(previous.arrow):
+            return previous
+        _check_key_types(previous.arrow, merged, keys)
+        _check_ordering_types(previous.arrow, merged, table.config.ordering_fields)
+    if previous is None:
         return TableSchema.from_arrow(merged, table_name=table.config.name)
-    return former.after(merged, table_name=table.config.name)
+    return previous.after(merged, table_name=table.config.name)
 
 
 def check_lock_less(

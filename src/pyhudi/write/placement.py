@@ -79,7 +79,9 @@ def searched(batch: Batch) -> Placement:
     batch.job.environment.observe(KeysLookedUp(seconds=clock.monotonic() - began))
     plan = _plan(batch, tagged)
     learned = {LEARNED_BY_INDEX: True} if tagged.by_record_index else NOTHING_LEARNED
-    assignment_of = {each.former: each.number for each in plan.assignments if each.former is not None}
+    assignment_of = {
+        assignment.previous: assignment.number for assignment in plan.assignments if assignment.previous is not None
+    }
     assignment_of_file = {
         number: assignment_of[file_slice]
         for number, file_slice in enumerate(tagged.slices)

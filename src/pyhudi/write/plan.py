@@ -61,7 +61,7 @@ class LogSeries:
 
 @dataclass(frozen=True, slots=True)
 class FileAssignment:
-    """One file to write: a base file that follows `former`, the first of a new file group, or (`appends`) a log.
+    """One file to write: a base file that follows `previous`, the first of a new file group, or (`appends`) a log.
 
     `log_series`: how the log is named, if not after the write.
     """
@@ -69,7 +69,7 @@ class FileAssignment:
     number: int
     partition_path: str
     file_id: str
-    former: FileSlice | None
+    previous: FileSlice | None
     updates: int
     inserts: int
     appends: bool = False
@@ -92,7 +92,7 @@ class FilePlan:
 class _Draft:
     partition_path: str
     file_id: str
-    former: FileSlice | None
+    previous: FileSlice | None
     updates: int = 0
     inserts: int = 0
 
@@ -147,10 +147,10 @@ def plan_files(
             number,
             d.partition_path,
             d.file_id,
-            d.former,
+            d.previous,
             d.updates,
             d.inserts,
-            appends=appends and d.former is not None and d.inserts == 0,
+            appends=appends and d.previous is not None and d.inserts == 0,
         )
         for number, d in enumerate(drafts.drafts)
     )

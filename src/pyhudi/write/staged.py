@@ -31,7 +31,7 @@ from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, loa
 from pyhudi.table.plain_partitions import check_not_plain
 from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
-from pyhudi.tasks.data_file import FormerVersion, WriteTarget
+from pyhudi.tasks.data_file import PreviousVersion, WriteTarget
 from pyhudi.tasks.log_writer import WRITE_TOKEN_NUMBERS, SliceToAppend, slice_to_append
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.rewrite_base import BaseFileTask, write_base_file
@@ -197,13 +197,13 @@ def _check_targets(transaction: Transaction, plan: FilePlan) -> None:
     """
     own = transaction.instant_time
     for assignment in plan.assignments:
-        if assignment.former is not None and assignment.former.instant_time > own:
+        if assignment.previous is not None and assignment.previous.instant_time > own:
             raise WriteConflictError(
                 "the newest version of a file group is of a later instant than this write; nothing of it is visible; "
                 "run it again",
                 table=transaction.storage.uri,
                 instant=own,
-                winner=assignment.former.instant_time,
+                winner=assignment.previous.instant_time,
                 file_groups=[f"{assignment.partition_path}/{assignment.file_id}"],
             )
 
@@ -212,11 +212,11 @@ def _profile_metadata(plan: FilePlan, write: StagedWrite) -> CommitMetadata:
     """The workload profile in the form of JVM Hudi's inflight instants."""
     stats: dict[str, list[WriteStat]] = {}
     for assignment in plan.assignments:
-        former = assignment.former
+        previous = assignment.previous
         stats.setdefault(assignment.partition_path, []).append(
             WriteStat(
-                file_id=assignment.file_id if former else "",
-                prev_commit=former.instant_time if former else "null",
+                file_id=assignment.file_id if previous else "",
+                prev_commit=previous.instant_time if previous else "null",
                 num_inserts=assignment.inserts,
                 num_update_writes=assignment.updates,
             )
@@ -253,7 +253,7 @@ def _task_of(batch: Batch, target: WriteTarget, assignment: FileAssignment) -> B
             target=target,
             partition_path=assignment.partition_path,
             file_id=assignment.file_id,
-            former=_former(assignment),
+            previous=_previous(assignment),
             spill=job.merging.spill,
         )
     return AppendTask(
@@ -261,14 +261,14 @@ def _task_of(batch: Batch, target: WriteTarget, assignment: FileAssignment) -> B
         logs=log_settings(job.table, job.config),
         to=_slice_to_append(batch.view, assignment, target),
         keys_repeat=not write.combine,
-        starts_group=assignment.former is None,
+        starts_group=assignment.previous is None,
         columns=write.columns if isinstance(write, ApplyChanges) else None,
     )
 
 
 def _size(assignment: FileAssignment, row_bytes: float) -> int:
     """About the bytes that the task of an assignment reads and writes."""
-    rewritten = assignment.former.size if assignment.former is not None and not assignment.appends else 0
+    rewritten = assignment.previous.size if assignment.previous is not None and not assignment.appends else 0
     return rewritten + int(row_bytes * (assignment.updates + assignment.inserts))
 
 
@@ -285,7 +285,7 @@ def _slice_to_append(view: FileSystemView, assignment: FileAssignment, target: W
     """Where an assignment appends: to its slice, or to the first one of a file group that begins with a log."""
     own = target.instant_time
     new = FileSlice(FileGroupId(assignment.partition_path, assignment.file_id), own, None)
-    to = slice_to_append(view, assignment.former or new, own, names_slice=target.change_data is not None)
+    to = slice_to_append(view, assignment.previous or new, own, names_slice=target.change_data is not None)
     series = assignment.log_series
     if series is None:
         return to
@@ -294,15 +294,19 @@ def _slice_to_append(view: FileSystemView, assignment: FileAssignment, target: W
     return replace(to, name_time=series.instant_time, first_version=series.version, stage=stage)
 
 
-def _former(assignment: FileAssignment) -> FormerVersion | None:
-    if assignment.former is None or assignment.former.base is None:
+def _previous(assignment: FileAssignment) -> PreviousVersion | None:
+    if assignment.previous is None or assignment.previous.base is None:
         return None
-    return FormerVersion.of(assignment.former.base)
+    return PreviousVersion.of(assignment.previous.base)
 
 
 def _changes(plan: FilePlan, replaced: Mapping[str, Sequence[str]] | None) -> list[FileGroupId]:
     """The file groups that the write changes or replaces."""
-    rewritten = [FileGroupId(each.partition_path, each.file_id) for each in plan.assignments if each.former]
+    rewritten = [
+        FileGroupId(assignment.partition_path, assignment.file_id)
+        for assignment in plan.assignments
+        if assignment.previous
+    ]
     return rewritten + [FileGroupId(path, file_id) for path, ids in (replaced or {}).items() for file_id in ids]
 
 

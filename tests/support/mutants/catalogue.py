@@ -640,7 +640,7 @@ COMPACTION = (
     mutant(
         "a compaction forgets what a dead run left",
         "its files would stay beside those of this run",
-        (planned_run, planned_run._remove_former_run, defects.removes_only_the_markers),
+        (planned_run, planned_run._remove_previous_run, defects.removes_only_the_markers),
         at="mor8/lock/compact+late",
         within=CRASH,
         breaks="K1 K14",

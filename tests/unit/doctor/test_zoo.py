@@ -505,7 +505,7 @@ ZOO = [
     Damage(markers_of_a_rolled_back_write, "markers are left over", is_mended=True, is_note=True),
     Damage(damaged_archive_manifest, "table cannot be read"),
     Damage(missing_archive_manifest, "table cannot be read"),
-    Damage(metadata_table_behind, "metadata table: not believed", is_mended=True),
+    Damage(metadata_table_behind, "metadata table: not valid", is_mended=True),
     Damage(record_index_lacks_a_key, "metadata table: without entry", is_mended=True),
 ]
 every_damage = pytest.mark.parametrize("damage", ZOO, ids=lambda one: one.plant.__name__)

@@ -195,9 +195,9 @@ def test_splits_and_merges_keep_every_hash_in_one_bucket() -> None:
         moved = ring.nodes_of(hashes)
         of_before = before.nodes_of(hashes)
         changed = {node.file_id_prefix for node in changes if node.tag != "DELETE"}
-        for value, node, former in zip(hashes.tolist(), moved.tolist(), of_before.tolist(), strict=True):
+        for value, node, previous in zip(hashes.tolist(), moved.tolist(), of_before.tolist(), strict=True):
             prefix = ring.nodes[node].file_id_prefix
-            assert prefix in changed or prefix == before.nodes[former].file_id_prefix, (step, value)
+            assert prefix in changed or prefix == before.nodes[previous].file_id_prefix, (step, value)
     assert ring.sequence == 1000
 
 

@@ -14,9 +14,10 @@ from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import CorruptDataError
 from pyhudi.read.arrow import read_table
 from pyhudi.read.few_rows import read_few_rows
-from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.read.scan import ScanPlan, plan_table_scan
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
 
 ROWS = 3_000
 POINT = pa.struct([("x", pa.float64()), ("names", pa.list_(pa.string()))])
@@ -53,7 +54,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Storage, ScanPlan
     table.insert(rows(0, OLDER), hudi_options=options)
     table.refresh().insert(rows(ROWS, NEWER), hudi_options=options)
     storage = open_storage(str(path), {})
-    plan = plan_scan(storage, ReadConfig.from_options({}))
+    plan = plan_table_scan(load_table(storage), ReadConfig.from_options({}))
     newer = max(one.files.base or "" for one in plan.slices if "text" in stored(path / (one.files.base or "")).names)
     pq.write_table(pq.read_table(path / newer), path / newer, row_group_size=700, data_page_size=1000)
     return storage, plan
@@ -91,7 +92,7 @@ def test_a_page_that_is_damaged_is_an_error_that_names_the_file(tmp_path: Path) 
     table = pyhudi.HudiTable.create(str(tmp_path), schema=OLDER, record_key="id")
     table.insert(rows(0, OLDER))
     storage = open_storage(str(tmp_path), {})
-    plan = plan_scan(storage, ReadConfig.from_options({}))
+    plan = plan_table_scan(load_table(storage), ReadConfig.from_options({}))
     (path,) = (one.files.base or "" for one in plan.slices)
     at = pq.read_metadata(tmp_path / path).row_group(0).column(1).data_page_offset
     content = bytearray((tmp_path / path).read_bytes())

@@ -12,10 +12,11 @@ import pytest
 from tests.support.tables import new_table, open_table
 
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.read.scan import ScanPlan, plan_table_scan
 from pyhudi.spark.reads import parquet_files
 from pyhudi.spark.reads.parquet_files import values_of_folders
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.state import load_table
 
 
 def written(kind: pa.DataType, values: Sequence[Any], *, partition_by: str = "p", **more: str) -> MemoryStorage:
@@ -31,7 +32,7 @@ def written(kind: pa.DataType, values: Sequence[Any], *, partition_by: str = "p"
 
 
 def planned(storage: MemoryStorage) -> ScanPlan:
-    return plan_scan(storage, ReadConfig.from_options({}))
+    return plan_table_scan(load_table(storage), ReadConfig.from_options({}))
 
 
 def known(storage: MemoryStorage) -> dict[str, list[Any]]:

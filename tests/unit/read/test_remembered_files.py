@@ -44,7 +44,7 @@ def test_bounds_of_a_plain_file_written_again_with_its_size_are_read_again(tmp_p
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_table_bootstrapped_anew_at_a_path_is_read_by_a_process_that_knew_the_former(
+def test_table_bootstrapped_anew_at_a_path_is_read_by_a_process_that_knew_the_previous(
     tmp_path: Path, version: int
 ) -> None:
     for place, count in (("t", 3), ("other", 5)):

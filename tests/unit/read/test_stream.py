@@ -386,11 +386,11 @@ def test_stream_gets_all_rows_of_a_table_that_was_made_anew_under_its_name(
     tmp_path: Path, version: int, table_type: str, is_split: bool
 ) -> None:
     made(tmp_path / "t", version, table_type).insert(rows(0, range(10)))
-    former = state(tmp_path / "t")
-    target = newest_position(former)
+    previous = state(tmp_path / "t")
+    target = newest_position(previous)
     assert target is not None
     limits = Limits(files=1) if is_split else Limits()
-    offset = next_offset(former, CONFIG, first_offset(former, "earliest"), target, limits)
+    offset = next_offset(previous, CONFIG, first_offset(previous, "earliest"), target, limits)
     assert (offset.until is not None) is is_split
     shutil.rmtree(tmp_path / "t")
     anew = made(tmp_path / "t", version, table_type)

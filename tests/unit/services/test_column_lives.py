@@ -77,7 +77,7 @@ class Life:
         new_table(self.storage, version=version, schema=self.schema, **options)
         self.clock = StepClock()
         self.times: dict[int, int] = {}
-        self.former: set[str] = set()
+        self.previous: set[str] = set()
         self.upsert(range(8))
 
     def column(self, inside: list[Column] | None = None, wraps: str = "") -> Column:
@@ -128,17 +128,17 @@ class Life:
         elif act == "add":
             # Under a name that an older column had, if there is one.
             new = self.column()
-            free = sorted(self.former - {each.name for each in siblings})
+            free = sorted(self.previous - {each.name for each in siblings})
             new.name = self.chance.choice(free) if free else new.name
             siblings.append(new)
             alter.add_column(prefix + new.name, new.arrow)
         elif act == "drop" and len(siblings) > 1:
             siblings.remove(one)
-            self.former.add(one.name)
+            self.previous.add(one.name)
             alter.drop_column(prefix + one.name)
         elif act == "rename":
             name = one.name
-            self.former.add(name)
+            self.previous.add(name)
             self.ids += 1
             one.name = f"c{self.ids}"
             alter.rename_column(prefix + name, one.name)

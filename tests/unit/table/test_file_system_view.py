@@ -80,7 +80,7 @@ class World:
             if instant.requested_time not in self.told:
                 self.says(instant, stats_by_partition={"p": self._stats(instant.requested_time)})
                 self.told.remove(instant.requested_time)
-        # A store of its own: nothing of a former view is kept.
+        # A store of its own: nothing of a previous view is kept.
         return view_of(FaultStorage(self.storage), timeline, self.files)
 
     def _stats(self, instant_time: str) -> tuple[WriteStat, ...]:

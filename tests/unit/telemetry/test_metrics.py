@@ -31,9 +31,8 @@ from pyhudi.environment import SYSTEM, ThreadTimers, Timer
 from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
 from pyhudi.streamer import run as run_streamer
 from pyhudi.telemetry import reporters
-from pyhudi.telemetry.exposition import prometheus_name
 from pyhudi.telemetry.recorder import Recorder
-from pyhudi.telemetry.reporters import serve_prometheus
+from pyhudi.telemetry.reporters import prometheus_name, serve_prometheus
 from tools import prometheus
 
 SCHEMA = pa.schema([("id", pa.int64()), ("fare", pa.float64()), ("ts", pa.int64())])

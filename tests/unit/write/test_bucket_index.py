@@ -74,13 +74,13 @@ def test_a_bucket_is_one_file_group_whatever_its_size() -> None:
 def test_an_overwrite_gives_buckets_new_file_groups(kind: str) -> None:
     table = bucketed(kind)
     table.upsert(some(0, 40))
-    former = set(table.refresh().inspect.files().column("file_id").to_pylist())
+    previous = set(table.refresh().inspect.files().column("file_id").to_pylist())
 
     table.refresh().insert_overwrite(some(100, 120))
     table.refresh().upsert(some(110, 130, 2, "b"))
 
     assert set(table.refresh().scan(["id"]).to_arrow().column(0).to_pylist()) == set(range(100, 130))
-    assert former.isdisjoint(table.refresh().inspect.files().column("file_id").to_pylist())
+    assert previous.isdisjoint(table.refresh().inspect.files().column("file_id").to_pylist())
     assert_in_their_buckets(table)
 
 

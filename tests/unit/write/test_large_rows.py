@@ -83,14 +83,14 @@ def peak_of_an_upsert(path: Path, count: int, size: int) -> int:
         return pa.RecordBatchReader.from_batches(SCHEMA, one)
 
     table.insert(rows())
-    former = pa.default_memory_pool()
-    counted = pa.proxy_memory_pool(former)
+    previous = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(previous)
     pa.set_memory_pool(counted)
     try:
         assert table.refresh().upsert(rows()).updated == count
         return int(counted.max_memory())
     finally:
-        pa.set_memory_pool(former)
+        pa.set_memory_pool(previous)
 
 
 def test_memory_of_an_upsert_of_wide_rows_does_not_grow_with_their_number(

@@ -87,7 +87,7 @@ def test_a_partition_without_new_rows_still_has_somewhere_for_a_miscounted_one()
     plan = plan_files(Profile({(0, "p"): 0}, {}), {}, SIZING, ids())
 
     (quota,) = plan.quotas[0]["p"]
-    assert plan.assignments[quota.assignment].former is None
+    assert plan.assignments[quota.assignment].previous is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -109,7 +109,7 @@ def test_any_profile_places_each_new_row_once_and_within_the_size(
         assert all(plan.assignments[quota.assignment].partition_path == path for quota in quotas)
     assert sum(assignment.inserts for assignment in plan.assignments) == sum(new_rows.values())
     for assignment in plan.assignments:
-        before = assignment.former.size if assignment.former else 0
+        before = assignment.previous.size if assignment.previous else 0
         assert before + assignment.inserts * SIZING.record_size <= SIZING.max_file_size or assignment.inserts == 0
 
 

@@ -152,7 +152,7 @@ def test_overwrite_with_another_kind_of_table_says_what_to_do_and_changes_nothin
 
 
 @pytest.mark.parametrize("second_ends_first", [True, False])
-def test_overwrite_with_other_columns_and_a_write_by_the_former_ones_do_not_both_win(
+def test_overwrite_with_other_columns_and_a_write_by_the_previous_ones_do_not_both_win(
     second_ends_first: bool, tmp_path: Path
 ) -> None:
     save(tmp_path, {"id": [1], "v": [1]})

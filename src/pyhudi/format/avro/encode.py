@@ -227,7 +227,7 @@ _ENCODERS: Final[Mapping[Kind, Callable[[Layout, pa.Array, bytes], list[pa.Array
 
 
 def _item_range(values: pa.Array) -> tuple[int, int]:
-    """The first of the items of these lists, and the one behind the last."""
+    """Where the items of these lists begin, and where they end."""
     offsets = values.offsets
     return offsets[0].as_py(), offsets[-1].as_py()
 

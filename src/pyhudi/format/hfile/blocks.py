@@ -51,7 +51,7 @@ FILE_INFO_BYTES_MAX: Final = 64 * 1024 * 1024
 """The decompressed file info block: a schema, and some numbers."""
 
 _CHECKSUM_CHUNK_MIN: Final = 512
-"""The least bytes per checksum that are believed; every known writer has 16384."""
+"""The least bytes per checksum; every known writer has 16384."""
 _ENTRY_OVERHEAD: Final = 8 + KEY_OVERHEAD + 1
 """Bytes of an entry besides row and value: two lengths, the rest of the key, the MVCC number."""
 

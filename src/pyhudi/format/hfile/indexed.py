@@ -36,7 +36,7 @@ from pyhudi.format.hfile.blocks import (
 from pyhudi.format.hfile.layout import DATA_MAGIC, ROOT_INDEX_MAGIC
 
 LEVELS_MAX: Final = 8
-"""The levels of an index that are believed: with 128 KiB per block, three of them index terabytes."""
+"""The most levels of an index: with 128 KiB per block, three of them index terabytes."""
 _DEEP_MAGICS: Final = (b"IDXINTE2", b"IDXLEAF2")
 _ENTRY: Final = struct.Struct(">qi")
 _ROOT_ENTRY: Final = struct.Struct(">qibh")

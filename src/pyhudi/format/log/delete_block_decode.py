@@ -38,7 +38,7 @@ from pyhudi.format.log.delete_block_layout import (
 )
 
 ORDERING_FIELDS_MAX: Final = 64
-"""The most ordering fields of a table. A damaged count must not be believed."""
+"""The most ordering fields of a table. A larger count is damage."""
 
 _BYTES_PER_STEP: Final = 1 << 22
 _PADDING: Final = 16
@@ -368,7 +368,7 @@ def _orderings(
     if is_wrong.any():
         wrong = int(np.argmax(is_wrong))
         stored = Wrapper(values.kind[ordered[wrong]]).name
-        raise location.mismatch(int(at[wrong]), stored, [str(each) for each in types])
+        raise location.mismatch(int(at[wrong]), stored, [str(data_type) for data_type in types])
     columns = []
     for wanted in types:
         if len(types) > 1:

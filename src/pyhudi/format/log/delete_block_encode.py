@@ -75,7 +75,7 @@ def encode_delete_block(
     pieces: list[Any] = [_varints(np.array([count]))[0].as_py()] if count else []
     for at in range(0, count, _ROWS_PER_STEP):
         step = slice(at, at + _ROWS_PER_STEP)
-        values = [each[step] for each in ordering]
+        values = [values[step] for values in ordering]
         pieces.append(_encoded_records(record_keys[step], partition_paths[step], values, dates_as_ints))
     pieces.append(b"\0")
     size = sum(len(memoryview(piece)) for piece in pieces)
@@ -102,7 +102,7 @@ def _encoded_records(
     joined = _joined(*pieces)
     assert joined.null_count == 0, "no part of a record is null"
     first, last = (joined.buffers()[1][4 * n : 4 * n + 4] for n in (joined.offset, joined.offset + len(joined)))
-    begin, end = (int.from_bytes(each.to_pybytes(), "little") for each in (first, last))
+    begin, end = (int.from_bytes(value.to_pybytes(), "little") for value in (first, last))
     return joined.buffers()[2].slice(begin, end - begin)
 
 

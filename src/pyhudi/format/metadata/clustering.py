@@ -66,7 +66,7 @@ class ClusteringPlan:
     @property
     def slices(self) -> tuple[ClusteredSlice, ...]:
         """All slices of the plan."""
-        return tuple(each for group in self.groups for each in group.slices)
+        return tuple(file_slice for group in self.groups for file_slice in group.slices)
 
     @property
     def sort_columns(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def clustering_plan_of(fields: RecordFields, path: str) -> ClusteringPlan:
 
 def _group_values(group: ClusteringGroup, root: str) -> dict[str, Any]:
     return {
-        "slices": [_slice_values(each, root) for each in group.slices],
+        "slices": [_slice_values(file_slice, root) for file_slice in group.slices],
         "metrics": dict(group.metrics),
         "numOutputFileGroups": group.output_files,
         "extraMetadata": dict(group.extra) or None,
@@ -124,14 +124,14 @@ def _group_values(group: ClusteringGroup, root: str) -> dict[str, Any]:
     }
 
 
-def _slice_values(each: ClusteredSlice, root: str) -> dict[str, Any]:
-    folder = f"{root}/{each.partition_path}" if each.partition_path else root
+def _slice_values(file_slice: ClusteredSlice, root: str) -> dict[str, Any]:
+    folder = f"{root}/{file_slice.partition_path}" if file_slice.partition_path else root
     return {
-        "dataFilePath": f"{folder}/{each.data_file}" if each.data_file else "",
-        "deltaFilePaths": [f"{folder}/{name}" for name in each.delta_files],
-        "fileId": each.file_id,
-        "partitionPath": each.partition_path,
-        "bootstrapFilePath": each.bootstrap_file or "",
+        "dataFilePath": f"{folder}/{file_slice.data_file}" if file_slice.data_file else "",
+        "deltaFilePaths": [f"{folder}/{name}" for name in file_slice.delta_files],
+        "fileId": file_slice.file_id,
+        "partitionPath": file_slice.partition_path,
+        "bootstrapFilePath": file_slice.bootstrap_file or "",
         "version": PLAN_VERSION,
     }
 
@@ -142,7 +142,7 @@ def _group_of(fields: RecordFields, path: str) -> ClusteringGroup:
     for name, value in values.items():
         if not isinstance(value, float):
             raise fields.damage(f"metrics.{name}")
-    slices = tuple(_slice_of(each, path) for each in fields.records("slices"))
+    slices = tuple(_slice_of(record, path) for record in fields.records("slices"))
     extra = fields.text_map("extraMetadata") or {}
     fields.number("version")
     return ClusteringGroup(

@@ -66,7 +66,7 @@ def decode_ring(data: bytes, *, path: str) -> HashRing:
     values = _json(data, path)
     if not isinstance(values, dict):
         raise _damage(path)
-    nodes = tuple(_node_of(each, path) for each in _list(values.get("nodes"), path))
+    nodes = tuple(_node_of(record, path) for record in _list(values.get("nodes"), path))
     ends = [node.value for node in nodes]
     if not nodes or ends != sorted(set(ends)):
         raise _damage(path)
@@ -86,7 +86,7 @@ def decode_nodes(text: str, *, path: str) -> tuple[HashNode, ...]:
     Raises:
         CorruptDataError: they are no nodes.
     """
-    return tuple(_node_of(each, path) for each in _list(_json(text.encode(), path), path))
+    return tuple(_node_of(record, path) for record in _list(_json(text.encode(), path), path))
 
 
 def _node_of(value: Any, path: str) -> HashNode:

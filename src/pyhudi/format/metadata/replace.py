@@ -30,7 +30,9 @@ class RequestedReplaceMetadata:
     def clustered(self) -> frozenset[tuple[str, str]] | None:
         """Partition path and file id of the input file groups of a clustering; None without a plan."""
         return (
-            None if self.plan is None else frozenset((each.partition_path, each.file_id) for each in self.plan.slices)
+            None
+            if self.plan is None
+            else frozenset((file_slice.partition_path, file_slice.file_id) for file_slice in self.plan.slices)
         )
 
 

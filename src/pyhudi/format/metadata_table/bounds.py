@@ -1,4 +1,4 @@
-"""Bounds that a record of column statistics states, as far as they can be believed.
+"""Bounds that a record of column statistics states, as far as they are certainly true.
 
 JVM Hudi has no way to say that it does not know a bound, and says something false instead. Seen in releases 0.15, 1.0
 and 1.2, where the footer of a base file has no statistics of a column:
@@ -121,7 +121,7 @@ def valid_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partitions: 
     """What the records say of a column that now has this type.
 
     `payloads`: the records of files, or `of_partitions`. Those of partitions have joined the records of files, false
-    ones too, so only bounds are believed that are never false.
+    ones too, so only bounds are used that are never false.
     """
     column = {field.name: payloads.field(number) for number, field in enumerate(payloads.type)}
     count = len(payloads)
@@ -180,7 +180,7 @@ def _valid(values: pa.Array) -> Flags:
 
 
 def partitions_may_be_wrong(kind: pa.DataType) -> bool:
-    """Whether records of partitions may state false bounds of columns of this type, so that they are not believed."""
+    """Whether records of partitions may state false bounds of columns of this type, so that they are not used."""
     return bool(pa.types.is_floating(kind)) or _is_text(kind) or _is_binary(kind)
 
 

@@ -89,15 +89,15 @@ def _parsed(name: str, values: Any, path: str) -> IndexDefinition:
     )
 
 
-def _fields_of(one: IndexDefinition) -> dict[str, Any]:
+def _fields_of(definition: IndexDefinition) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "indexName": one.name,
-        "indexType": one.kind,
-        "indexFunction": one.function,
-        "sourceFields": list(one.source_columns),
-        "indexOptions": dict(one.options),
+        "indexName": definition.name,
+        "indexType": definition.kind,
+        "indexFunction": definition.function,
+        "sourceFields": list(definition.source_columns),
+        "indexOptions": dict(definition.options),
     }
-    return fields if one.version is None else {**fields, "version": one.version}
+    return fields if definition.version is None else {**fields, "version": definition.version}
 
 
 def _pretty(value: Any, indent: str) -> str:

@@ -117,7 +117,7 @@ def united(one: Range, other: Range) -> Range:
     """
     kind = one.kind if one.kind == other.kind else _wider(one.kind, other.kind)
     nulls = None if one.nulls is None or other.nulls is None else one.nulls + other.nulls
-    known = [(each.low, each.high) for each in (one, other)]
+    known = [(range_.low, range_.high) for range_ in (one, other)]
     is_open = one.is_open or other.is_open
     if _are_apart(one.kind, other.kind):
         kind, known, is_open = other.kind, [], is_open or one.low is not None or other.low is not None
@@ -135,9 +135,9 @@ def united(one: Range, other: Range) -> Range:
     )
 
 
-def promoted(one: Range, kind: ValueKind) -> Range:
+def promoted(range_: Range, kind: ValueKind) -> Range:
     """A range of a column whose type was widened since, as a range of its new type."""
-    return one if _are_apart(one.kind, kind) else replace(one, kind=_wider(one.kind, kind))
+    return range_ if _are_apart(range_.kind, kind) else replace(range_, kind=_wider(range_.kind, kind))
 
 
 _WIDTHS: Final = (
@@ -182,7 +182,9 @@ def _unwrapped(bounds: pa.StructArray) -> list[Any]:
     found: list[Any] = [None] * len(bounds)
     for field in bounds.flatten():
         if field.null_count < len(field):
-            found = [former if value is None else value for former, value in zip(found, field.to_pylist(), strict=True)]
+            found = [
+                previous if value is None else value for previous, value in zip(found, field.to_pylist(), strict=True)
+            ]
     return found
 
 
@@ -213,18 +215,18 @@ def ranges_batch(files: Mapping[tuple[str, str], Sequence[Range]]) -> pa.RecordB
     return pa.RecordBatch.from_arrays(columns, schema=RANGES)
 
 
-def _written_bounds(one: Range) -> tuple[Any, Any]:
-    low, high = widest(one.kind) if one.is_open else (one.low, one.high)
-    if one.kind.type is ValueType.DECIMAL and low is not None:
+def _written_bounds(range_: Range) -> tuple[Any, Any]:
+    low, high = widest(range_.kind) if range_.is_open else (range_.low, range_.high)
+    if range_.kind.type is ValueType.DECIMAL and low is not None:
         return unscaled_bytes(low), unscaled_bytes(high)
     return low, high
 
 
-def _written_counts(one: Range) -> tuple[int, int]:
+def _written_counts(range_: Range) -> tuple[int, int]:
     """The counts that are written. Unknown nulls are one of at least two values: no reader then takes none, or all."""
-    if one.nulls is None:
-        return max(one.values, 2), 1
-    return one.values, one.nulls
+    if range_.nulls is None:
+        return max(range_.values, 2), 1
+    return range_.values, range_.nulls
 
 
 def widest(kind: ValueKind) -> tuple[Any, Any]:

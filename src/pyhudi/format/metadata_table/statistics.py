@@ -33,7 +33,7 @@ def statistics_payloads(ranges: pa.RecordBatch, kind: pa.DataType, *, is_tight: 
     Args:
         ranges: see above.
         kind: the type of payloads of the table's version (`payload_type`). One without types of values is version 1.
-        is_tight: the bounds are those of all files of a partition, so readers forget former ones. Readers unite other
+        is_tight: the bounds are those of all files of a partition, so readers forget previous ones. Readers unite other
             bounds with those before.
     """
     has_types = kind.get_field_index(_VALUE_TYPE) >= 0

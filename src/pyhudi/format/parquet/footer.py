@@ -60,7 +60,7 @@ class Chunk:
         return self.start + self.size
 
     def moved_to(self, start: int) -> Chunk:
-        """The same pages at another place. Indexes and filters of pages, which lie elsewhere, are forgotten."""
+        """The chunk with its pages at another offset, without page indexes and Bloom filters, which do not move."""
         by = start - self.start
         meta: Struct = {
             number: field for number, field in self.fields[_CHUNK_META][1].items() if number not in _META_BLOOM

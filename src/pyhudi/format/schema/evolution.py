@@ -40,24 +40,6 @@ from pyhudi.format.schema.meta_columns import without_meta_columns
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
-_PROMOTIONS: Final = frozenset(
-    {
-        (pa.int32(), pa.int64()),
-        (pa.int32(), pa.float32()),
-        (pa.int32(), pa.float64()),
-        (pa.int32(), pa.string()),
-        (pa.int64(), pa.float32()),
-        (pa.int64(), pa.float64()),
-        (pa.int64(), pa.string()),
-        (pa.float32(), pa.float64()),
-        (pa.float32(), pa.string()),
-        (pa.float64(), pa.string()),
-        (pa.string(), pa.binary()),
-        (pa.binary(), pa.string()),
-    }
-)
-
-"""(rows, table): rows that become the table's type."""
 _WIDENINGS: Final = frozenset(
     {
         (pa.int32(), pa.int64()),
@@ -73,6 +55,8 @@ _WIDENINGS: Final = frozenset(
     }
 )
 """(table, rows): the table's type becomes that of the rows, as in JVM Hudi. Integers that become floats are rounded."""
+_PROMOTIONS: Final = _WIDENINGS | {(pa.string(), pa.binary()), (pa.binary(), pa.string())}
+"""(rows, table): rows that become the table's type."""
 _DIGITS_OF_A_DOUBLE: Final = 17
 _DIGITS_MAX: Final = 76
 """Of Arrow's widest decimals."""

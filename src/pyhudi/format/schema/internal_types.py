@@ -101,8 +101,8 @@ def _logical_types(node: Any) -> Iterator[str]:
             if "logicalType" in branch or branch.get("type") == "enum":
                 yield str(branch.get("logicalType", "enum"))
             inside = [branch.get("type"), branch.get("items"), branch.get("values")]
-            for each in (*inside, *(field["type"] for field in branch.get("fields", ()))):
-                yield from _logical_types(each)
+            for part in (*inside, *(field["type"] for field in branch.get("fields", ()))):
+                yield from _logical_types(part)
 
 
 def _kinds(columns: Sequence[Column]) -> Iterator[tuple[int, Kind]]:
@@ -163,24 +163,24 @@ def arrow_of(schema: InternalSchema) -> pa.Schema:
     return pa.schema([_field(column, ()) for column in schema.columns if column.name not in META_COLUMNS])
 
 
-def avro_of(schema: InternalSchema, former: str | None, *, table_name: str) -> str:
-    """The Avro JSON for commits, without meta columns and with the comments. `former`: see `evolved_avro`."""
-    record = json.loads(evolved_avro(former, arrow_of(schema), table_name=table_name))
+def avro_of(schema: InternalSchema, previous: str | None, *, table_name: str) -> str:
+    """The Avro JSON for commits, without meta columns and with the comments. `previous`: see `evolved_avro`."""
+    record = json.loads(evolved_avro(previous, arrow_of(schema), table_name=table_name))
     _comment(record, [column for column in schema.columns if column.name not in META_COLUMNS])
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
 
 
-def evolved_avro(former: str | None, schema: pa.Schema, *, table_name: str) -> str:
+def evolved_avro(previous: str | None, schema: pa.Schema, *, table_name: str) -> str:
     """The Avro JSON of a schema that came from another one: columns of the same type are spelled as before.
 
     So attributes that Arrow has no place for stay: comments, defaults, and logical types of columns that pyhudi carries
     through.
     """
     plain = arrow_to_avro(schema, table_name=table_name)
-    if former is None:
+    if previous is None:
         return plain
-    arrow = avro_to_arrow(former, source="the table's schema")
-    spelled = {field["name"]: field for field in json.loads(former)["fields"]}
+    arrow = avro_to_arrow(previous, source="the table's schema")
+    spelled = {field["name"]: field for field in json.loads(previous)["fields"]}
     record = json.loads(plain)
     record["fields"] = [
         spelled[field["name"]]
@@ -196,18 +196,18 @@ def evolved_avro(former: str | None, schema: pa.Schema, *, table_name: str) -> s
         return plain
 
 
-def evolved_columns(former: InternalSchema, schema: pa.Schema) -> InternalSchema:
+def evolved_columns(previous: InternalSchema, schema: pa.Schema) -> InternalSchema:
     """The columns after a write that made the table's schema this one: new columns get new ids, types may be wider.
 
-    The version is that of `former` where nothing changed; otherwise the caller has to give it one.
+    The version is that of `previous` where nothing changed; otherwise the caller has to give it one.
     """
-    meta = tuple(column for column in former.columns if column.name in META_COLUMNS)
-    state = _Ids(former.max_column_id)
-    known = tuple(column for column in former.columns if column.name not in META_COLUMNS)
+    meta = tuple(column for column in previous.columns if column.name in META_COLUMNS)
+    state = _Ids(previous.max_column_id)
+    known = tuple(column for column in previous.columns if column.name not in META_COLUMNS)
     columns = (*meta, *_evolved(known, list(schema), state, ()))
-    if columns == former.columns:
-        return former
-    return InternalSchema(former.version, columns, state.largest)
+    if columns == previous.columns:
+        return previous
+    return InternalSchema(previous.version, columns, state.largest)
 
 
 class _Ids:
@@ -221,8 +221,8 @@ class _Ids:
         return column
 
 
-def _evolved(former: Sequence[Column], fields: Sequence[pa.Field], ids: _Ids, path: ColumnPath) -> tuple[Column, ...]:
-    by_name = {column.name: column for column in former}
+def _evolved(previous: Sequence[Column], fields: Sequence[pa.Field], ids: _Ids, path: ColumnPath) -> tuple[Column, ...]:
+    by_name = {column.name: column for column in previous}
     return tuple(
         _evolved_column(by_name[field.name], field, ids, (*path, field.name))
         if field.name in by_name
@@ -231,8 +231,8 @@ def _evolved(former: Sequence[Column], fields: Sequence[pa.Field], ids: _Ids, pa
     )
 
 
-def _evolved_column(former: Column, field: pa.Field, ids: _Ids, path: ColumnPath) -> Column:
-    kind, data_type = former.kind, field.type
+def _evolved_column(previous: Column, field: pa.Field, ids: _Ids, path: ColumnPath) -> Column:
+    kind, data_type = previous.kind, field.type
     if isinstance(kind, StructKind) and pa.types.is_struct(data_type):
         kind = StructKind(_evolved(kind.columns, list(data_type), ids, path))
     elif isinstance(kind, ListKind) and is_list(data_type):
@@ -243,7 +243,7 @@ def _evolved_column(former: Column, field: pa.Field, ids: _Ids, path: ColumnPath
         kind = MapKind(kind.key, _evolved_column(kind.value, value, ids, (*path, MAP_VALUE)))
     elif columns_inside(kind) or type_of(kind, path) != data_type:
         kind = kind_of(data_type, path)
-    return Column(former.id, former.name, field.nullable, kind, former.doc)
+    return Column(previous.id, previous.name, field.nullable, kind, previous.doc)
 
 
 def _numbered(fields: Iterable[pa.Field], ids: count[int], path: ColumnPath) -> tuple[Column, ...]:

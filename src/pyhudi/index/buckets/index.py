@@ -61,8 +61,8 @@ class BucketIndex:
             named = None if self.rules is None else self.rules.number_of(path)
             number = self.number if named is None else named
             # A rule of an option that the table does not store is checked against the files.
-            one = found.setdefault(number, (replace(self, number=number, rules=None), set()))
-            one[1].add(path)
+            _, paths = found.setdefault(number, (replace(self, number=number, rules=None), set()))
+            paths.add(path)
         return found
 
 
@@ -76,19 +76,19 @@ def number_of_buckets(
     Raises:
         ConfigError: the files show another number than the options name, or none is named and they do not show one.
     """
-    highest = max((_bucket(each) for group in slices.values() for each in group), default=-1)
+    highest = max((_bucket(file_slice) for group in slices.values() for file_slice in group), default=-1)
     if index.is_stored and index.number is not None:
         if highest >= index.number:
             raise _contradiction(index.number, f"the file group of bucket {highest} says")
         return index.number
     shown = _shown(engine, storage, index, slices)
     if index.number is not None:
-        wrong = [each.partition_path for each in shown if each.divisor % index.number]
+        wrong = [partition.partition_path for partition in shown if partition.divisor % index.number]
         if wrong or highest >= index.number:
             evidence = f"keys in partition {wrong[0]!r} say" if wrong else f"the file group of bucket {highest} says"
             raise _contradiction(index.number, evidence)
         return index.number
-    divisor = math.gcd(*(each.divisor for each in shown))
+    divisor = math.gcd(*(partition.divisor for partition in shown))
     possible = [number for number in _divisors(divisor) if number > highest]
     if len(possible) != 1:
         raise ConfigError(
@@ -116,15 +116,15 @@ def _shown(
 ) -> list[Shown]:
     files = []
     for partition_path, group in slices.items():
-        with_base = [each for each in group if each.base is not None]
+        with_base = [file_slice for file_slice in group if file_slice.base is not None]
         # The largest buckets rule out most numbers.
-        for each in sorted(with_base, key=_bucket)[-_FILES_PER_PARTITION:]:
-            assert each.base is not None
-            files.append((partition_path, each.base.path, _bucket(each)))
+        for file_slice in sorted(with_base, key=_bucket)[-_FILES_PER_PARTITION:]:
+            assert file_slice.base is not None
+            files.append((partition_path, file_slice.base.path, _bucket(file_slice)))
     shares = spread(dict.fromkeys(range(len(files)), 1), engine.parallelism * TASKS_PER_CORE)
     tasks = [ShowTask(storage, index.fields, tuple(files[number] for number in share)) for share in shares]
     results = engine.map(show_divisors, tasks, size_bytes=len(files) * 100_000, description="ask files for buckets")
-    return [each for result in results for each in result]
+    return [partition for result in results for partition in result]
 
 
 def _bucket(file_slice: FileSlice) -> int:

@@ -1,7 +1,7 @@
 """The rows of JVM Hudi's index in HBase: one for each record key, which names the file group of the record.
 
 A row has the family `_s` with the columns `commit_ts`, `file_name` (the file id) and `partition_path`. JVM Hudi
-believes a row if its commit is on the timeline, or older than it, and takes a key without such a row for a new record.
+uses a row if its commit is on the timeline, or older than it, and takes a key without such a row for a new record.
 So the writes of pyhudi keep the rows; pyhudi itself finds records by entries of its own, which say more (`locations`).
 """
 

@@ -148,9 +148,9 @@ class StoredLocations:
 
     def cover(self, coverage: Coverage) -> None:
         """See `Locations.cover`."""
-        former, now = self._states(), coverage.to_bytes()
+        previous, now = self._states(), coverage.to_bytes()
         self._call("add", [self._name(_COVERAGE)], [now])
-        if others := [entry for entry in former if entry != now]:
+        if others := [entry for entry in previous if entry != now]:
             self._call("remove", [self._name(_COVERAGE)] * len(others), others)
 
     def add(self, keys: pa.Array, location: Location) -> None:

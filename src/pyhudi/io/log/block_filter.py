@@ -70,7 +70,11 @@ class BlockFilter:
 
     def check_writer(self, path: str, block: LogBlock) -> None:
         """Raise `CorruptDataError` for a block within committed bytes that has the instant of another write."""
-        around = [each for each in self.stretches.get(path, ()) if each.start <= block.offset and block.end <= each.end]
+        around = [
+            stretch
+            for stretch in self.stretches.get(path, ())
+            if stretch.start <= block.offset and block.end <= stretch.end
+        ]
         named = {stretch.instant_time for stretch in around}
         if named and not self.skips_damaged and named.isdisjoint({"", block.instant_time}):
             raise CorruptDataError(

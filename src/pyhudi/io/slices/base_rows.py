@@ -217,7 +217,7 @@ def _side_by_side(
     if left is not None or right is not None:
         raise CorruptDataError(
             "a bootstrapped file and its skeleton have different numbers of rows: the file was changed since the "
-            "bootstrap; put the former file back, or bootstrap the table again",
+            "bootstrap; put the previous file back, or bootstrap the table again",
             path=base,
             source=named.uri,
         )
@@ -230,7 +230,7 @@ def _rest(batch: pa.RecordBatch, taken: int, batches: Iterator[pa.RecordBatch]) 
 def _changed(source: SourceFile, base: str, info: FileInfo | None) -> CorruptDataError:
     state = "is gone" if info is None else "was changed since the bootstrap"
     return CorruptDataError(
-        f"the file with the columns of a bootstrapped base file {state}; put the former file back, with its time of "
+        f"the file with the columns of a bootstrapped base file {state}; put the previous file back, with its time of "
         "modification, or bootstrap the table again. Other file groups can still be read",
         path=base,
         source=source.uri,

@@ -47,7 +47,7 @@ def _differences(table: TableState, *, with_contents: bool) -> Iterator[dict[str
         state = load_metadata_state(table)
         reason = problem_for_reads(state) or missing_files(state)
         if reason is not None:
-            yield {"problem": "not believed", "detail": reason}
+            yield {"problem": "not valid", "detail": reason}
         listed = {info.path: info for info in MetadataLister(state).table() if parse_data_file(info.name) is not None}
     except HudiError as error:
         yield {"problem": "unreadable", "path": error.context.get("path"), "detail": error.message}

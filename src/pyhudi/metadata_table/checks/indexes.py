@@ -185,7 +185,7 @@ def _place(change: SliceChange) -> tuple[str, str]:
     return change.group.partition_path, change.group.file_id
 
 
-def _keys_differ(problem: str, one: SliceChange, index: str, what: str, keys: list[str]) -> Difference:
+def _keys_differ(problem: str, change: SliceChange, index: str, what: str, keys: list[str]) -> Difference:
     shown = ", ".join(repr(key) for key in sorted(keys)[:_SHOWN])
-    path = one.after and (one.after.base or one.after.logs[0])
+    path = change.after and (change.after.base or change.after.logs[0])
     return {"problem": problem, "path": path, "detail": f"{len(keys)} keys {what} {index}: {shown}"}

@@ -154,13 +154,13 @@ def _in_files(table: TableState, columns: Collection[str]) -> Collection[str]:
     Where columns go by names, one that was dropped and is added again has its values in older files.
     """
     found: set[str] = set()
-    former = load_table_schema(table) if columns else None
-    for write in reversed(table.timeline.completed_writes) if former is not None else ():
+    previous = load_table_schema(table) if columns else None
+    for write in reversed(table.timeline.completed_writes) if previous is not None else ():
         metadata = load_commit_metadata(table.storage, write, table.version)
         if metadata.stats_by_partition and metadata.schema:
             schema = TableSchema.from_avro(metadata.schema, source=write.requested_time)
             found |= types_at(schema.arrow, list(columns)).keys()
-            if former is not None and former.columns is not None:
+            if previous is not None and previous.columns is not None:
                 break  # older files have other columns, which are not looked up by these names
         if found >= {*columns}:
             break
@@ -196,9 +196,9 @@ def _define(
     """
     if not table.version.has_secondary_indexes:
         return
-    former = definitions.get(COLUMN_STATS)
-    kept = {} if former is None else former.options
-    if former is not None and former.source_columns == tuple(columns) and options in (None, kept):
+    previous = definitions.get(COLUMN_STATS)
+    kept = {} if previous is None else previous.options
+    if previous is not None and previous.source_columns == tuple(columns) and options in (None, kept):
         return
     definitions[COLUMN_STATS] = IndexDefinition(
         name=COLUMN_STATS,
@@ -206,7 +206,7 @@ def _define(
         function=COLUMN_STATS,
         source_columns=tuple(columns),
         options=kept if options is None else options,
-        version=("V2" if table.version.has_value_types else None) if former is None else former.version,
+        version=("V2" if table.version.has_value_types else None) if previous is None else previous.version,
     )
     put_index_definitions(table, definitions.values())
 

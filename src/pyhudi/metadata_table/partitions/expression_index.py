@@ -111,10 +111,10 @@ class ExpressionIndexPartition(LargePartition):
         for ranges in _in_tasks(ranges_of_expression, self._tasks(added, source), source):
             if ranges.num_rows:
                 yield column_stats_records(version, ranges)
-            for path, _, one in ranges_of_batch(ranges):
-                if one.values:
-                    former = of_partitions.get(path)
-                    of_partitions[path] = one if former is None else united(former, one)
+            for path, _, range_ in ranges_of_batch(ranges):
+                if range_.values:
+                    previous = of_partitions.get(path)
+                    of_partitions[path] = range_ if previous is None else united(previous, range_)
         loose = {path: maybe_null(range_) for path, range_ in of_partitions.items() if not is_united_wrongly(range_)}
         tight = {path: wide(maybe_null(range_)) for path, range_ in of_partitions.items() if is_united_wrongly(range_)}
         for found, is_tight in ((loose, False), (tight, True)):

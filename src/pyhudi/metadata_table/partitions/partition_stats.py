@@ -2,7 +2,7 @@
 
 A commit that only adds files or versions of them widens the bounds: its records are not tight, and readers unite them
 with those before. What takes files out of the newest state, as a compaction or a clustering does, makes the bounds
-tight again: they are computed anew from all file slices of the partition, and readers forget the former ones.
+tight again: they are computed anew from all file slices of the partition, and readers forget the previous ones.
 """
 
 from __future__ import annotations
@@ -210,38 +210,38 @@ def _united(batches: Iterable[pa.RecordBatch]) -> Mapping[_Place, tuple[_Place, 
             if range_.values == 0:
                 continue  # a log with deletes alone
             place = (partition_path, range_.column)
-            former = found.get(place)
-            found[place] = (place, range_ if former is None else united(former[1], range_))
+            previous = found.get(place)
+            found[place] = (place, range_ if previous is None else united(previous[1], range_))
     return found
 
 
-def is_united_wrongly(one: Range) -> bool:
+def is_united_wrongly(range_: Range) -> bool:
     """Whether JVM Hudi would unite such bounds with those before in another order than that in which it reads them."""
-    if one.kind.type is ValueType.STRING:
-        return any(character > "\ud7ff" for text in (one.low, one.high) for character in text or "")
-    return one.kind.wrapper == BYTES and one.kind.type is not ValueType.DECIMAL
+    if range_.kind.type is ValueType.STRING:
+        return any(character > "\ud7ff" for text in (range_.low, range_.high) for character in text or "")
+    return range_.kind.wrapper == BYTES and range_.kind.type is not ValueType.DECIMAL
 
 
-def maybe_null(one: Range) -> Range:
+def maybe_null(range_: Range) -> Range:
     """The range with one null at least: in files of the partition that lack the column, all its values are null."""
-    nulls = max(one.nulls or 0, 1)
-    return replace(one, nulls=nulls, values=max(one.values, nulls + (one.low is not None)))
+    nulls = max(range_.nulls or 0, 1)
+    return replace(range_, nulls=nulls, values=max(range_.values, nulls + (range_.low is not None)))
 
 
 def _with_absent(found: Mapping[_Place, tuple[_Place, Range]]) -> Iterator[tuple[_Place, Range]]:
     """The ranges of partitions, with the nulls of those files that lack a column."""
     rows: dict[str, int] = {}
-    for (path, _), one in found.values():
-        rows[path] = max(rows.get(path, 0), one.values)
+    for (path, _), range_ in found.values():
+        rows[path] = max(rows.get(path, 0), range_.values)
     for place, statistics in found.values():
         absent = rows[place[0]] - statistics.values
         yield place, replace(statistics, nulls=(statistics.nulls or 0) + absent, values=statistics.values + absent)
 
 
-def wide(one: Range) -> Range:
+def wide(range_: Range) -> Range:
     """The range with the widest bounds of its type."""
-    low, high = widest(one.kind)
-    return replace(one, low=low, high=high)
+    low, high = widest(range_.kind)
+    return replace(range_, low=low, high=high)
 
 
 def _records(

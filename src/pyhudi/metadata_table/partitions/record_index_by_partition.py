@@ -112,7 +112,9 @@ class RecordIndexByPartition(PlacedPartition):
         for file_slice in current_slices(source):
             by_path[file_slice.group.partition_path].append(file_slice)
         counts = {path: groups_for_slices(source, slices, self.sizing) for path, slices in by_path.items()}
-        return tuple(sorted(each for path, count in counts.items() for each in file_ids(group_prefix(path), count)))
+        return tuple(
+            sorted(file_id for path, count in counts.items() for file_id in file_ids(group_prefix(path), count))
+        )
 
     def with_groups(
         self, change: Change, source: Source, target: GroupTarget, *, first_instant: str | None = None

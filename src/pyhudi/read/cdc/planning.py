@@ -227,31 +227,31 @@ class _Planner:
         joined = _joined(found)
         slices = {
             id(source): source
-            for each in joined
-            for source in (each.last.before, each.last.after)
+            for change in joined
+            for source in (change.last.before, change.last.after)
             if source is not None
         }
         blocks = self._blocks(compactions)
         rows, scanned = plan_slices(self.table, config, mergers, list(slices.values()), blocks)
         of_slice = dict(zip(slices, scanned, strict=True))
 
-        def scan_slice(one: FileSlice | None) -> ScanSlice | None:
-            return None if one is None else of_slice[id(one)]
+        def scan_slice(file_slice: FileSlice | None) -> ScanSlice | None:
+            return None if file_slice is None else of_slice[id(file_slice)]
 
         names = self._names()
         tasks = tuple(
             ChangeTask(
-                instant_time=each.first_time,
-                before=scan_slice(each.last.before),
-                after=scan_slice(each.last.after),
-                logs=each.last.logs,
-                names_in_logs=names.of(each.first_time) if names is not None and each.last.logs else None,
-                steps=each.steps,
-                positions=self._log_positions(each.last.after) if each.steps else {},
-                until=self._last_before(each.first_time),
-                size=sum(source.size for source in (each.last.before, each.last.after) if source is not None),
+                instant_time=change.first_time,
+                before=scan_slice(change.last.before),
+                after=scan_slice(change.last.after),
+                logs=change.last.logs,
+                names_in_logs=names.of(change.first_time) if names is not None and change.last.logs else None,
+                steps=change.steps,
+                positions=self._log_positions(change.last.after) if change.steps else {},
+                until=self._last_before(change.first_time),
+                size=sum(source.size for source in (change.last.before, change.last.after) if source is not None),
             )
-            for each in joined
+            for change in joined
         )
         images = without_meta_columns(rows.schema) if typed else None
         writes = tuple(sorted(self.written, key=lambda time: (self.written[time], time)))
@@ -299,17 +299,17 @@ class _Joined:
 def _joined(found: Sequence[_Found]) -> list[_Joined]:
     joined: list[_Joined] = []
     open_slices: dict[FileGroupId, _Joined] = {}
-    for each in found:
-        if not each.appends:
-            open_slices.pop(each.group, None)
-            joined.append(_Joined(each.instant_time, each))
+    for write in found:
+        if not write.appends:
+            open_slices.pop(write.group, None)
+            joined.append(_Joined(write.instant_time, write))
             continue
-        former = open_slices.get(each.group)
-        if former is not None and _same_slice(former.last, each):
-            former.steps, former.last = (*former.steps, each.instant_time), each
+        previous = open_slices.get(write.group)
+        if previous is not None and _same_slice(previous.last, write):
+            previous.steps, previous.last = (*previous.steps, write.instant_time), write
             continue
-        open_slices[each.group] = _Joined(each.instant_time, each, (each.instant_time,))
-        joined.append(open_slices[each.group])
+        open_slices[write.group] = _Joined(write.instant_time, write, (write.instant_time,))
+        joined.append(open_slices[write.group])
     return joined
 
 

@@ -81,11 +81,11 @@ def _changes(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_Ch
 
 def _whole(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_Changes]:
     """All rows of a base file as new ones, or all rows of a slice as deleted ones."""
-    one = task.before if task.after is None else task.after
-    if one is None:
+    scan_slice = task.before if task.after is None else task.after
+    if scan_slice is None:
         return
     operation = DELETED if task.after is None else INSERTED
-    for batch in _rows_of(storage, rows, task, one):
+    for batch in _rows_of(storage, rows, task, scan_slice):
         image = _Image(_as_struct(batch, rows.schema))
         nothing = _Image(pa.nulls(batch.num_rows, image.rows.type))
         sides = (image, nothing) if operation == DELETED else (nothing, image)
@@ -93,12 +93,12 @@ def _whole(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_Chan
 
 
 def _rows_of(
-    storage: Storage, rows: ScanPlan, task: ChangeTask, one: ScanSlice, columns: Sequence[str] | None = None
+    storage: Storage, rows: ScanPlan, task: ChangeTask, scan_slice: ScanSlice, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    if one is task.before and task.until is not None:
+    if scan_slice is task.before and task.until is not None:
         blocks = replace(rows.merging.blocks, until=task.until)
         rows = replace(rows, merging=replace(rows.merging, blocks=blocks))
-    return read_slice(storage, rows, one, rows.schema.names if columns is None else columns)
+    return read_slice(storage, rows, scan_slice, rows.schema.names if columns is None else columns)
 
 
 # --- Change data logs --------------------------------------------------------------------------------------
@@ -162,11 +162,11 @@ class _Rows:
         return taken if known.all() else taken.take(pa.array(numbers, pa.int64(), mask=~known))
 
 
-def _found(storage: Storage, rows: ScanPlan, task: ChangeTask, one: ScanSlice | None, keys: pa.Array) -> _Rows:
+def _found(storage: Storage, rows: ScanPlan, task: ChangeTask, scan_slice: ScanSlice | None, keys: pa.Array) -> _Rows:
     """The rows of a slice with these keys. Cost: the slice."""
     batches: Iterator[pa.RecordBatch] = iter(())
-    if one is not None and len(keys):
-        batches = _with_keys(_rows_of(storage, rows, task, one), keys)
+    if scan_slice is not None and len(keys):
+        batches = _with_keys(_rows_of(storage, rows, task, scan_slice), keys)
     return _gathered(batches, rows.schema, rows)
 
 
@@ -300,13 +300,13 @@ def _rank(write: str, steps: dict[str, int], task: ChangeTask) -> int:
 def _state(
     storage: Storage,
     rows: ScanPlan,
-    one: ScanSlice,
+    scan_slice: ScanSlice,
     held: pa.Table,
     versions: LogVersions,
     schema: pa.Schema,
     columns: Sequence[str],
 ) -> _Rows:
-    pieces = merge_base(storage, one.files, versions, rows.merging, schema, columns, stored=held.to_batches())
+    pieces = merge_base(storage, scan_slice.files, versions, rows.merging, schema, columns, stored=held.to_batches())
     batches = (batch for piece in pieces for batch in (piece.stored, piece.updated, piece.inserted) if batch.num_rows)
     kept = pa.schema([rows.merging.schema.field(name) for name in columns])
     return _gathered(batches, kept, rows)

@@ -48,7 +48,7 @@ def skip_by_buckets(
     if stored.engine is BucketEngine.SIMPLE:
         kept = _in_numbered(plan, keys, fields, stored)
     elif not is_newest:
-        return plan, IndexUse(BUCKET_INDEX, columns=columns, note="the buckets of former states are not looked up")
+        return plan, IndexUse(BUCKET_INDEX, columns=columns, note="the buckets of previous states are not looked up")
     else:
         kept = _in_rings(table, plan, keys, fields)
     slices = tuple(file_slice for file_slice, is_kept in zip(plan.slices, kept, strict=True) if is_kept)

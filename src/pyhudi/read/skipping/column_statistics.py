@@ -56,7 +56,7 @@ def skip_by_indexes(
     """The plan without the file slices that indexes leave out, and what each of them did.
 
     `plan`: without the partitions that their paths rule out. `is_newest`: it is of the newest state. A metadata table
-    that cannot be believed or read leaves nothing out. Cost: for more than `FILES_MIN` slices without logs, or with
+    that is stale or damaged leaves nothing out. Cost: for more than `FILES_MIN` slices without logs, or with
     them, that of `metadata`, a read of the definitions of indexes, and the lookups.
     """
     if COLUMN_STATS not in table.config.metadata_partitions:
@@ -143,7 +143,7 @@ def skip_by_partition_stats(
 ) -> tuple[ScanPlan, IndexUse]:
     """The plan without the partitions that have no row for the condition, and what to say of it.
 
-    Only for a plan of the newest state: the bounds of partitions know nothing of former files. Arguments as of
+    Only for a plan of the newest state: the bounds of partitions know nothing of previous files. Arguments as of
     `skip_by_column_stats`.
     """
     columns, note = deciding_columns(plan, condition, indexed)
@@ -254,9 +254,9 @@ def condition_may_hold(
     guarantees: list[pc.Expression | None] = [None] * files
     for name, bounds in known.items():
         for number, guarantee in enumerate(_guarantees(name, bounds)):
-            former = guarantees[number]
+            previous = guarantees[number]
             if guarantee is not None:
-                guarantees[number] = guarantee if former is None else former & guarantee
+                guarantees[number] = guarantee if previous is None else previous & guarantee
     # Nothing is opened here: the fragments carry the number of a file in the place of its path.
     parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
     numbered = [parquet.make_fragment(str(number), nowhere, guarantee) for number, guarantee in enumerate(guarantees)]

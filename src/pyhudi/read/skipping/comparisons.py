@@ -87,15 +87,18 @@ def comparisons_of(where: Sequence[Any], schema: pa.Schema) -> Alternatives:
     if not isinstance(where, list | tuple):
         raise TypeError("it must be a list of (column, operator, value), or a list of such lists")
     alternatives = [where] if where and isinstance(where[0], tuple) else list(where)
-    if not alternatives or not all(isinstance(each, list | tuple) and each for each in alternatives):
+    if not alternatives or not all(
+        isinstance(alternative, list | tuple) and alternative for alternative in alternatives
+    ):
         raise ValueError("it must be a list of (column, operator, value), or a list of such lists, none of them empty")
-    return tuple(tuple(_comparison(part, schema) for part in each) for each in alternatives)
+    return tuple(tuple(_comparison(part, schema) for part in alternative) for alternative in alternatives)
 
 
 def expression_of(alternatives: Alternatives) -> pc.Expression:
     """The condition in Arrow."""
     return reduce(
-        operator.or_, (reduce(operator.and_, (comparison.expression for comparison in each)) for each in alternatives)
+        operator.or_,
+        (reduce(operator.and_, (comparison.expression for comparison in alternative)) for alternative in alternatives),
     )
 
 

@@ -46,7 +46,9 @@ def demanded_by_values(alternatives: Alternatives, expressions: Sequence[Indexed
     """What equalities of columns demand of functions over them."""
     if not expressions:
         return AllOf(())
-    return certain(AnyOf(tuple(AllOf(tuple(_demanded(each, expressions))) for each in alternatives)), expressions)
+    return certain(
+        AnyOf(tuple(AllOf(tuple(_demanded(alternative, expressions))) for alternative in alternatives)), expressions
+    )
 
 
 def _demanded(comparisons: Sequence[Comparison], expressions: Sequence[IndexedExpression]) -> list[Predicate]:
@@ -58,9 +60,9 @@ def _demanded(comparisons: Sequence[Comparison], expressions: Sequence[IndexedEx
     return found
 
 
-def _implied(one: Comparison, expression: IndexedExpression) -> tuple[Comparison, ...]:
+def _implied(comparison: Comparison, expression: IndexedExpression) -> tuple[Comparison, ...]:
     """The test of a function over the column, if the comparison fixes its values exactly."""
-    values = {"==": lambda: [one.value], "in": lambda: list(one.value)}.get(one.operator, list)()
+    values = {"==": lambda: [comparison.value], "in": lambda: list(comparison.value)}.get(comparison.operator, list)()
     if expression.is_of_a_clock or not values or len(values) > _VALUES_MAX:
         return ()
     found = _values_of(values, expression)
@@ -120,24 +122,24 @@ def _split(text: str, word: str) -> list[str]:
     return [text]
 
 
-def _forms(one: IndexedExpression) -> Iterator[pc.Expression]:
-    make = _ARROW.get(one.function)
-    if make is None or _STRANGE.search(one.column) or not _fits(one):
+def _forms(expression: IndexedExpression) -> Iterator[pc.Expression]:
+    make = _ARROW.get(expression.function)
+    if make is None or _STRANGE.search(expression.column) or not _fits(expression):
         return
-    yield from make(pc.field(one.column), dict(one.options))
+    yield from make(pc.field(expression.column), dict(expression.options))
 
 
-def _fits(one: IndexedExpression) -> bool:
-    if one.function in ("year", "month", "day", "hour"):
-        return bool(pa.types.is_temporal(one.column_type))
-    return bool(pa.types.is_string(one.column_type))
+def _fits(expression: IndexedExpression) -> bool:
+    if expression.function in ("year", "month", "day", "hour"):
+        return bool(pa.types.is_temporal(expression.column_type))
+    return bool(pa.types.is_string(expression.column_type))
 
 
-def _is_same_in_spark(one: IndexedExpression, form: pc.Expression, sign: str, value: Any) -> bool:
+def _is_same_in_spark(expression: IndexedExpression, form: pc.Expression, sign: str, value: Any) -> bool:
     """Whether the comparison holds for the same rows in Spark. Arrow has other rules for case beyond ASCII."""
-    if isinstance(value, str) is not pa.types.is_string(one.kind):
+    if isinstance(value, str) is not pa.types.is_string(expression.kind):
         return False
-    if one.function not in ("lower", "upper"):
+    if expression.function not in ("lower", "upper"):
         return True
     # Of the letters that are an ASCII one in lower case, `İ` is another one in Java.
     is_whole = str(form).startswith("utf8_lower") and "i" in value

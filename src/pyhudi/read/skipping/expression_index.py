@@ -114,9 +114,11 @@ def _by_statistics(
     return ByExpression(replace(plan, slices=slices), (*found.uses, use), left)
 
 
-def _is_asked(plan: ScanPlan, one: ScanSlice) -> bool:
+def _is_asked(plan: ScanPlan, scan_slice: ScanSlice) -> bool:
     """Whether its files know all values of its rows: under the names of today, and of no merger of the user's own."""
-    return not one.files.has_other_names and (plan.merging.rules.with_base.merger is None or not one.files.logs)
+    return not scan_slice.files.has_other_names and (
+        plan.merging.rules.with_base.merger is None or not scan_slice.files.logs
+    )
 
 
 def _note(is_known: Sequence[bool]) -> str | None:

@@ -179,7 +179,7 @@ class FooterRanges:
             return {}
         storage = open_spec(self.storage)
         with ThreadPoolExecutor(min(_FOOTERS_AT_ONCE, len(slices))) as pool:
-            bounds = list(pool.map(lambda one: _bounds_of(storage, one, names), slices))
+            bounds = list(pool.map(lambda scan_slice: _bounds_of(storage, scan_slice, names), slices))
         return {
             name: _ranges([of_file.get(name) for of_file in bounds], self.schema.field(name).type) for name in names
         }
@@ -190,11 +190,11 @@ _kept: OrderedDict[tuple[FileIdentity, str], FooterBounds | None] = OrderedDict(
 _keeping = threading.Lock()
 
 
-def _bounds_of(storage: Storage, one: ScanSlice, names: Sequence[str]) -> Mapping[str, FooterBounds | None]:
-    path = one.files.base
+def _bounds_of(storage: Storage, scan_slice: ScanSlice, names: Sequence[str]) -> Mapping[str, FooterBounds | None]:
+    path = scan_slice.files.base
     if path is None:
         return {}
-    identity = identity_of_base(storage, one)
+    identity = identity_of_base(storage, scan_slice)
     if identity is not None:
         with _keeping:
             known = {name: _kept[identity, name] for name in names if (identity, name) in _kept}

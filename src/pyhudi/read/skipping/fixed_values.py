@@ -53,9 +53,10 @@ def fixed_values(comparisons: Sequence[Comparison], column: str) -> Sequence[Any
     return None
 
 
-def _with_python_values(one: Comparison) -> Comparison:
-    many = isinstance(one.value, tuple)
+def _with_python_values(comparison: Comparison) -> Comparison:
+    many = isinstance(comparison.value, tuple)
     values = tuple(
-        each.as_py() if isinstance(each, pa.Scalar) else each for each in (one.value if many else (one.value,))
+        value.as_py() if isinstance(value, pa.Scalar) else value
+        for value in (comparison.value if many else (comparison.value,))
     )
-    return replace(one, value=values if many else values[0])
+    return replace(comparison, value=values if many else values[0])

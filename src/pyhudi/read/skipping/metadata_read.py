@@ -29,7 +29,7 @@ class MetadataOfRead:
 
     @cached_property
     def problem(self) -> str | None:
-        """Why it must not be believed."""
+        """Why it must not be used."""
         return problem_for_reads(self.state)
 
     @cached_property

@@ -142,10 +142,15 @@ def fixed_keys(table: TableState, schema: pa.Schema, asked: Alternatives | None)
         named = fixed_values(alternative, RECORD_KEY)
         if named is not None:
             found.append(pa.array(named, pa.string()))
-        elif any(each is None for each in values) or math.prod(len(each or ()) for each in values) > KEYS_MAX:
+        elif (
+            any(possible is None for possible in values)
+            or math.prod(len(possible or ()) for possible in values) > KEYS_MAX
+        ):
             return None
         else:
-            fitting = [_fitting(each or (), schema.field(name).type) for name, each in zip(fields, values, strict=True)]
+            fitting = [
+                _fitting(possible or (), schema.field(name).type) for name, possible in zip(fields, values, strict=True)
+            ]
             found.append(_record_keys(keys, schema, fitting))
     texts = pc.unique(pa.concat_arrays(found))
     return texts if len(texts) <= KEYS_MAX else None
@@ -198,8 +203,10 @@ def _has_one_text(schema: pa.Schema, name: str) -> bool:
     return any(fits(kind) for fits in (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date))
 
 
-def file_id_of(one: ScanSlice) -> str | None:
+def file_id_of(scan_slice: ScanSlice) -> str | None:
     """The id of the file group of a slice, by the name of one of its files."""
-    names: Iterator[str] = iter((*((one.files.base,) if one.files.base is not None else ()), *one.files.logs))
+    names: Iterator[str] = iter(
+        (*((scan_slice.files.base,) if scan_slice.files.base is not None else ()), *scan_slice.files.logs)
+    )
     name = parse_data_file(next(names).rpartition("/")[2])
     return None if name is None else name.file_id

@@ -115,7 +115,7 @@ def _merge(call: ServiceCall) -> None:
     number = _next_manifest(storage, version)
     files = history_files(storage, version)
     for level in _levels(files):
-        of_level = sorted((file for file in files if file.level == level), key=lambda one: one.min_time)
+        of_level = sorted((file for file in files if file.level == level), key=lambda file: file.min_time)
         if len(of_level) < batch:
             continue
         chosen = of_level[:batch]

@@ -142,8 +142,8 @@ def _states(storage: Storage, path: str) -> set[tuple[str, str, str]]:
     found: set[tuple[str, str, str]] = set()
     with suppress(CorruptDataError):
         for state in parse_archived_states(read_at_most(storage, path, ARCHIVE_BYTES_MAX), path=path):
-            one = state.instant
-            found.add((one.requested_time, one.action.value, one.state.name))
+            instant = state.instant
+            found.add((instant.requested_time, instant.action.value, instant.state.name))
     return found
 
 

@@ -118,7 +118,8 @@ def plan_clean(
     )
     if options.partitions is not None or options.partition_regex is not None:
         # Other partitions were not examined, so the next clean must begin where this one did.
-        plan = replace(plan, earliest=_earliest_of(last))
+        begun_at = (last.earliest, Action.COMMIT.value) if last is not None and last.earliest else None
+        plan = replace(plan, earliest=begun_at)
     counted = frozenset(timeline.completed_times)
     if not deleted and not _passes_many(plan, timeline, last):
         return PlannedClean(None, tuple(decisions), counted)
@@ -200,8 +201,8 @@ def earliest_retained(
     ]
     if pending and completed[at].requested_time > min(pending):
         at = sum(write.requested_time < min(pending) for write in completed) - 1
-    former = sum(write.requested_time < last.earliest for write in completed) if last is not None else 0
-    at = min(at, former + options.max_commits)
+    previous = sum(write.requested_time < last.earliest for write in completed) if last is not None else 0
+    at = min(at, previous + options.max_commits)
     return completed[at] if at >= 0 else None
 
 
@@ -298,10 +299,6 @@ def _passes_many(plan: CleanPlan, timeline: Timeline, last: CleanMetadata | None
         begin = last.last_completed if last is not None else ""
         passed = (COMPLETE_NOTE in plan.extra and write.requested_time > begin for write in timeline.completed_writes)
     return sum(passed) >= COMMITS_WITHOUT_CLEAN_MAX
-
-
-def _earliest_of(last: CleanMetadata | None) -> tuple[str, str] | None:
-    return (last.earliest, Action.COMMIT.value) if last is not None and last.earliest else None
 
 
 def _folder(path: str) -> str:

@@ -134,7 +134,7 @@ def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:
             instant_time,
             kind="clustering",
             find=_find,
-            files_of_former_run=_files_of_former_run,
+            files_of_previous_run=_files_of_previous_run,
         ) as run:
             return None if run is None else _run(replace(call, table=run.table), run)
     except WriteConflictError:
@@ -154,7 +154,7 @@ def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     schema = schema_of(call.table, run.instant.requested_time)
     order = SortOrder(plan.sort_columns, _layout_of(plan, call.config.clustering))
     check_sort_columns(schema.arrow, order)
-    view = load_view(call.table.storage, call.table.timeline, {each.partition_path for each in plan.slices})
+    view = load_view(call.table.storage, call.table.timeline, {file_slice.partition_path for file_slice in plan.slices})
     view = with_names_of(view, run.instant.requested_time)
     path = instant_path(replace(run.instant, state=InstantState.REQUESTED), call.table.version)
     of_buckets = _strategy_of(plan).is_of_buckets
@@ -263,25 +263,25 @@ def _tasks(
             target=replace(target, files=replace(target.files, max_file_size=size if len(part) == 1 else whole)),
             partition_path=part[0].partition_path,
             seed=call.environment.ids.uuid(),
-            slices=tuple(slice_files(each.base, each.logs) for each in part),
+            slices=tuple(slice_files(file_slice.base, file_slice.logs) for file_slice in part),
             merging=merging,
             order=order,
-            stored_bytes=sum(each.size for each in part),
+            stored_bytes=sum(file_slice.size for file_slice in part),
             run=run.number,
             copies=strategy.copies,
             sample_rows=config.clustering.sample_rows,
             buckets=buckets_of_group(resizes, planned, fields),
         )
         for group, planned in zip(groups, plan.groups, strict=True)
-        for part in packs(group, [each.size for each in group], _UNLIMITED if order.columns else size)
+        for part in packs(group, [file_slice.size for file_slice in group], _UNLIMITED if order.columns else size)
     ]
 
 
-def _files_of_former_run(table: TableState, instant: Instant) -> list[str]:
+def _files_of_previous_run(table: TableState, instant: Instant) -> list[str]:
     """The base files that carry the instant of a clustering: only its executions write such files."""
     plan = load_clustering_plan(table.storage, table.version, instant)
     found = []
-    for partition_path in sorted({each.partition_path for each in plan.slices} if plan else ()):
+    for partition_path in sorted({file_slice.partition_path for file_slice in plan.slices} if plan else ()):
         for info in table.storage.list_folder(partition_path).files:
             name = parse_data_file(info.name)
             if isinstance(name, BaseFileName) and name.instant_time == instant.requested_time:
@@ -294,8 +294,8 @@ def _metadata(schema: TableSchema, plan: ClusteringPlan, stats: Sequence[WriteSt
     for stat in stats:
         by_partition[stat.partition_path].append(stat)
     replaced: dict[str, list[str]] = defaultdict(list)
-    for each in plan.slices:
-        replaced[each.partition_path].append(each.file_id)
+    for file_slice in plan.slices:
+        replaced[file_slice.partition_path].append(file_slice.file_id)
     return CommitMetadata(
         operation=WriteOperation.CLUSTER,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},

@@ -49,9 +49,9 @@ def resizes_of(table: TableState, instant: Instant, plan: ClusteringPlan) -> Res
     nodes: dict[str, list[HashNode]] = {}
     read: dict[str, set[str]] = {}
     for group in plan.groups:
-        for each in group.slices:
-            nodes.setdefault(each.partition_path, [])
-            read.setdefault(each.partition_path, set()).add(each.file_id)
+        for file_slice in group.slices:
+            nodes.setdefault(file_slice.partition_path, [])
+            read.setdefault(file_slice.partition_path, set()).add(file_slice.file_id)
         if group.slices:
             nodes[group.slices[0].partition_path] += _nodes_of(group, path)
     resizes = {}
@@ -113,7 +113,7 @@ def heirs_of(plan: ClusteringPlan, path: str) -> Heirs:
             for node in _nodes_of(group, path)
             if node.tag != REMOVED
         )
-        heirs |= {FileGroupId(each.partition_path, each.file_id): made for each in group.slices}
+        heirs |= {FileGroupId(file_slice.partition_path, file_slice.file_id): made for file_slice in group.slices}
     return heirs
 
 
@@ -122,7 +122,9 @@ def buckets_of_group(resizes: Resizes, group: ClusteringGroup, fields: tuple[str
     if not resizes:
         return None
     resize = resizes[group.slices[0].partition_path]
-    return ResizedBuckets(resize.before, resize.after, frozenset(each.file_id for each in group.slices), fields)
+    return ResizedBuckets(
+        resize.before, resize.after, frozenset(file_slice.file_id for file_slice in group.slices), fields
+    )
 
 
 def hashed_fields(table: TableState, options: BucketOptions) -> tuple[str, ...]:

@@ -62,11 +62,11 @@ def plan_clustering(
     """
     skipped: list[SliceChoice] = []
     small: dict[str, list[FileSlice]] = {}
-    for each in sorted(slices, key=lambda one: (one.partition_path, one.file_id)):
-        if (reason := _why_not(each, held, options)) is not None:
-            skipped.append(SliceChoice(each, reason, None))
+    for file_slice in sorted(slices, key=lambda file_slice: (file_slice.partition_path, file_slice.file_id)):
+        if (reason := _why_not(file_slice, held, options)) is not None:
+            skipped.append(SliceChoice(file_slice, reason, None))
         else:
-            small.setdefault(each.partition_path, []).append(each)
+            small.setdefault(file_slice.partition_path, []).append(file_slice)
     chosen_paths = chosen_partitions(small, options, hour=hour)
     groups: list[list[FileSlice]] = []
     for path in chosen_paths:
@@ -74,10 +74,10 @@ def plan_clustering(
             if _is_pointless(group, options):
                 skipped.append(SliceChoice(group[0], _ALONE, None))
             elif len(groups) == options.max_groups:
-                skipped += [SliceChoice(each, LATER, None) for each in group]
+                skipped += [SliceChoice(file_slice, LATER, None) for file_slice in group]
             else:
                 groups.append(group)
-    skipped += [SliceChoice(each, ELSEWHERE, None) for rest in small.values() for each in rest]
+    skipped += [SliceChoice(file_slice, ELSEWHERE, None) for rest in small.values() for file_slice in rest]
     plan = ClusteringPlan(
         groups=tuple(_sized_group(group, options, base_file_bytes_max) for group in groups),
         strategy_class=f"{RUN_PACKAGE}{options.run_strategy.value}",
@@ -88,9 +88,9 @@ def plan_clustering(
     return PlannedClustering(
         plan=plan,
         chosen=tuple(
-            SliceChoice(each, f"one of {len(group)} small files of its group", number)
+            SliceChoice(file_slice, f"one of {len(group)} small files of its group", number)
             for number, group in enumerate(groups)
-            for each in group
+            for file_slice in group
         ),
         skipped=tuple(skipped),
     )
@@ -104,32 +104,32 @@ def strategy_params(options: ClusteringOptions) -> dict[str, str]:
     return params if options.layout is LayoutStrategy.LINEAR else {**params, LAYOUT_KEY: options.layout.value}
 
 
-def _why_not(each: FileSlice, held: Mapping[FileGroupId, str], options: ClusteringOptions) -> str | None:
-    if each.group in held:
-        return held[each.group]
-    size = each.base.size if each.base else 0
+def _why_not(file_slice: FileSlice, held: Mapping[FileGroupId, str], options: ClusteringOptions) -> str | None:
+    if file_slice.group in held:
+        return held[file_slice.group]
+    size = file_slice.base.size if file_slice.base else 0
     if size >= options.small_file_limit:
         return f"its base file has {size} bytes, not less than {options.small_file_limit}"
     return None
 
 
-def _size_of(each: FileSlice, base_file_bytes_max: int) -> int:
-    return each.base.size if each.base else base_file_bytes_max
+def _size_of(file_slice: FileSlice, base_file_bytes_max: int) -> int:
+    return file_slice.base.size if file_slice.base else base_file_bytes_max
 
 
 def _groups(slices: list[FileSlice], options: ClusteringOptions, base_file_bytes_max: int) -> Iterator[list[FileSlice]]:
     """The slices of a partition, large ones first, put together up to the maximum size, as in JVM Hudi."""
     if options.plan_strategy is ClusteringPlanStrategy.SINGLE_FILE:
-        yield from ([each] for each in slices)
+        yield from ([file_slice] for file_slice in slices)
         return
     group: list[FileSlice] = []
     size = 0
-    for each in sorted(slices, key=lambda one: -_size_of(one, base_file_bytes_max)):
-        bytes_of_slice = _size_of(each, base_file_bytes_max)
+    for file_slice in sorted(slices, key=lambda file_slice: -_size_of(file_slice, base_file_bytes_max)):
+        bytes_of_slice = _size_of(file_slice, base_file_bytes_max)
         if group and size + bytes_of_slice > options.max_group_bytes:
             yield group
             group, size = [], 0
-        group.append(each)
+        group.append(file_slice)
         size += bytes_of_slice
     if group:
         yield group
@@ -143,7 +143,7 @@ def _is_pointless(group: list[FileSlice], options: ClusteringOptions) -> bool:
 
 
 def _sized_group(group: list[FileSlice], options: ClusteringOptions, base_file_bytes_max: int) -> ClusteringGroup:
-    size = sum(_size_of(each, base_file_bytes_max) for each in group)
+    size = sum(_size_of(file_slice, base_file_bytes_max) for file_slice in group)
     return group_of(group, base_file_bytes_max, output_files=max(1, -(-size // options.target_file_bytes)))
 
 
@@ -156,19 +156,19 @@ def group_of(
 ) -> ClusteringGroup:
     """A group of a plan."""
     metrics: Counter[str] = Counter()
-    for each in group:
-        metrics.update(estimate_metrics(each, base_file_bytes_max))
+    for file_slice in group:
+        metrics.update(estimate_metrics(file_slice, base_file_bytes_max))
     return ClusteringGroup(
         slices=tuple(
             ClusteredSlice(
-                partition_path=each.partition_path,
-                file_id=each.file_id,
-                data_file=str(each.base.name) if each.base else None,
-                bootstrap_file=each.base.source.uri if each.base and each.base.source else None,
+                partition_path=file_slice.partition_path,
+                file_id=file_slice.file_id,
+                data_file=str(file_slice.base.name) if file_slice.base else None,
+                bootstrap_file=file_slice.base.source.uri if file_slice.base and file_slice.base.source else None,
                 # Newest first, as in JVM Hudi.
-                delta_files=tuple(str(log.name) for log in reversed(each.logs)),
+                delta_files=tuple(str(log.name) for log in reversed(file_slice.logs)),
             )
-            for each in group
+            for file_slice in group
         ),
         output_files=output_files,
         extra=extra,
@@ -178,10 +178,14 @@ def group_of(
 
 def _left(skipped: Iterable[SliceChoice], options: ClusteringOptions) -> tuple[str, ...]:
     """The partitions that keep small files, from which JVM Hudi plans its next clustering, besides those of writes."""
-    small = (each.file_slice for each in skipped if each.reason != _ALONE)
+    small = (choice.file_slice for choice in skipped if choice.reason != _ALONE)
     return tuple(
         sorted(
-            {each.partition_path for each in small if each.base is None or each.base.size < options.small_file_limit}
+            {
+                file_slice.partition_path
+                for file_slice in small
+                if file_slice.base is None or file_slice.base.size < options.small_file_limit
+            }
         )
     )
 

@@ -86,20 +86,24 @@ def plan_resizes(
     skipped: list[SliceChoice] = []
     free: dict[str, dict[int, FileSlice]] = {}
     numbers = {path: {node.file_id: n for n, node in enumerate(ring.nodes)} for path, ring in rings.items()}
-    for each in sorted(slices, key=lambda one: (one.partition_path, one.file_id)):
-        number = numbers.get(each.partition_path, {}).get(each.file_id)
-        if each.group in held or number is None:
-            skipped.append(SliceChoice(each, held.get(each.group, _NO_BUCKET), None))
+    for file_slice in sorted(slices, key=lambda file_slice: (file_slice.partition_path, file_slice.file_id)):
+        number = numbers.get(file_slice.partition_path, {}).get(file_slice.file_id)
+        if file_slice.group in held or number is None:
+            skipped.append(SliceChoice(file_slice, held.get(file_slice.group, _NO_BUCKET), None))
         else:
-            free.setdefault(each.partition_path, {})[number] = each
+            free.setdefault(file_slice.partition_path, {})[number] = file_slice
     resizes: list[_Resize] = []
     paths = chosen_partitions(free, options, hour=hour)
     for path in paths:
         planned = _of_partition(rings[path], free[path], options, limits, new_id, skipped)
         later = planned[options.max_groups - len(resizes) :]
-        skipped += [SliceChoice(each, LATER, None) for resize in later for each in resize.slices]
+        skipped += [SliceChoice(file_slice, LATER, None) for resize in later for file_slice in resize.slices]
         resizes += planned[: options.max_groups - len(resizes)]
-    skipped += [SliceChoice(each, ELSEWHERE, None) for path in free.keys() - set(paths) for each in free[path].values()]
+    skipped += [
+        SliceChoice(file_slice, ELSEWHERE, None)
+        for path in free.keys() - set(paths)
+        for file_slice in free[path].values()
+    ]
     plan = ClusteringPlan(
         groups=tuple(_group(resize, rings, base_file_bytes_max) for resize in resizes),
         strategy_class=f"{RUN_PACKAGE}{ClusteringRunStrategy.CONSISTENT_BUCKETS.value}",
@@ -109,7 +113,9 @@ def plan_resizes(
         missing_partitions=tuple(sorted(free)),
     )
     chosen = [
-        SliceChoice(each, resize.reason, number) for number, resize in enumerate(resizes) for each in resize.slices
+        SliceChoice(file_slice, resize.reason, number)
+        for number, resize in enumerate(resizes)
+        for file_slice in resize.slices
     ]
     return PlannedClustering(plan=plan, chosen=tuple(chosen), skipped=tuple(skipped))
 
@@ -127,9 +133,9 @@ def _of_partition(
     least = ring.initial_buckets if limits.least is None else limits.least
     why_not: dict[int, str] = {}
     resizes: list[_Resize] = []
-    sizes = {number: each.size for number, each in buckets.items()}
+    sizes = {number: bucket.size for number, bucket in buckets.items()}
     # JVM Hudi takes them as they come. If there is not room for all, the largest count.
-    for number in sorted(sizes, key=lambda one: (-sizes[one], one)):
+    for number in sorted(sizes, key=lambda bucket: (-sizes[bucket], bucket)):
         if sizes[number] <= limits.split_bytes:
             break
         large = f"its files have {sizes[number]} bytes, more than {limits.split_bytes}"
@@ -228,12 +234,15 @@ def planned_resizes(
 ) -> PlannedClustering:
     """The resizes that the options would plan now. Cost: a listing and a read for each partition."""
     table, size = call.table, call.config.files.max_file_size
-    slices = [each for group in view.latest.values() for each in group]
+    slices = [file_slice for group in view.latest.values() for file_slice in group]
     resized = {group.partition_path for group in clustered_groups(table.storage, table.timeline)}
-    held = {**dict.fromkeys((each.group for each in slices if each.partition_path in resized), _RESIZED), **held}
+    held = {
+        **dict.fromkeys((file_slice.group for file_slice in slices if file_slice.partition_path in resized), _RESIZED),
+        **held,
+    }
     if any(not is_clustering_plan(table.storage, table.version, write) for write in table.timeline.pending_writes):
-        held = dict.fromkeys((each.group for each in slices), _WRITTEN)
-    paths = {each.partition_path for each in slices if each.group not in held}
+        held = dict.fromkeys((file_slice.group for file_slice in slices), _WRITTEN)
+    paths = {file_slice.partition_path for file_slice in slices if file_slice.group not in held}
     rings = {path: load_ring(table.storage, table.timeline, path)[0] for path in sorted(paths)}
     return plan_resizes(
         slices,

@@ -76,39 +76,39 @@ def alter_columns(call: ServiceCall, changes: Sequence[ColumnChange], *, by_ids:
         ) as transaction,
         undone_on_failure(transaction),
     ):
-        former, schema = _evolved(transaction.base, changes, by_ids)
+        previous, schema = _evolved(transaction.base, changes, by_ids)
         operation = WriteOperation.ALTER_SCHEMA
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
-        extra = schema.extra_metadata(former, transaction.instant_time)
+        extra = schema.extra_metadata(previous, transaction.instant_time)
         metadata = CommitMetadata(
             operation=operation, stats_by_partition={}, extra={**extra, WRITER_KEY: own_version()}
         )
-        commit(transaction, metadata, base_schema=former.avro, unique_keys=UniqueKeys.NOWHERE, engine=call.engine)
+        commit(transaction, metadata, base_schema=previous.avro, unique_keys=UniqueKeys.NOWHERE, engine=call.engine)
     return ColumnsChanged(instant=transaction.instant_time, schema=schema.arrow, has_ids=schema.columns is not None)
 
 
 def _evolved(table: TableState, changes: Sequence[ColumnChange], by_ids: bool) -> tuple[TableSchema, TableSchema]:
     """The schema of the table before and after the changes."""
-    former = load_table_schema(table)
-    if former is None:
+    previous = load_table_schema(table)
+    if previous is None:
         raise SchemaMismatchError("the table has no rows and no schema yet: write rows into it first")
-    if former.columns is None and not by_ids and any(change.needs_ids for change in changes):
+    if previous.columns is None and not by_ids and any(change.needs_ids for change in changes):
         raise UnsupportedFeatureError(
             "this change needs columns that go by ids: allow it with hudi_options={'hoodie.schema.on.read.enable': "
             "'true'}; from then on JVM Hudi reads older files rightly only where that option is set, too",
             option=SCHEMA_ON_READ_KEY,
         )
-    altered = first_schema(former.arrow, former.avro) if former.columns is None else former.columns
+    altered = first_schema(previous.arrow, previous.avro) if previous.columns is None else previous.columns
     for change in changes:
         if change.of is not None:
             _check_free(table, change.of(altered))
         altered = change.to(altered)
     name = table.config.name
-    schema = TableSchema.from_columns(altered, former.avro, table_name=name)
-    if former.columns is None and not by_ids:
-        return former, replace(schema, columns=None)
-    check_ids_possible(altered, former.avro)
-    return former, schema
+    schema = TableSchema.from_columns(altered, previous.avro, table_name=name)
+    if previous.columns is None and not by_ids:
+        return previous, replace(schema, columns=None)
+    check_ids_possible(altered, previous.avro)
+    return previous, schema
 
 
 def _check_no_skeletons(table: TableState) -> None:

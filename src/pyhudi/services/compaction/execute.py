@@ -25,7 +25,7 @@ from pyhudi.table.schema import TableSchema, schema_of_run
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.tasks.compact import CompactLogsTask, CompactTask, compact_logs, compact_slice
-from pyhudi.tasks.data_file import FormerVersion, WriteTarget
+from pyhudi.tasks.data_file import PreviousVersion, WriteTarget
 from pyhudi.tasks.log_writer import slice_to_append
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.settings import log_settings, merge_settings, write_target
@@ -66,7 +66,7 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
     check_merge_on_read(call.reloaded().table)
     storage = call.table.storage
     with planned_run(
-        call, instant_time, kind="compaction", find=_pending_plan, files_of_former_run=_files_of_former_run
+        call, instant_time, kind="compaction", find=_pending_plan, files_of_previous_run=_files_of_previous_run
     ) as taken:
         if taken is None:
             return None
@@ -100,7 +100,7 @@ def _pending_plan(table: TableState, instant_time: str) -> Instant | None:
     return next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
 
 
-def _files_of_former_run(table: TableState, instant: Instant) -> list[str]:
+def _files_of_previous_run(table: TableState, instant: Instant) -> list[str]:
     """The files that carry the instant of a pending compaction.
 
     A log of version 6 carries the instant of its slice. The blocks of one that a dead execution left are written again
@@ -160,7 +160,7 @@ def _run_on_slices(
                 target=shared.target,
                 partition_path=operation.partition_path,
                 file_id=operation.file_id,
-                former=FormerVersion.of(base) if base else None,
+                previous=PreviousVersion.of(base) if base else None,
                 files=slice_files(base, logs),
                 merging=replace(shared.settings, blocks=with_archive(shared.settings.blocks, view.archived)),
                 log_bytes=log_bytes,

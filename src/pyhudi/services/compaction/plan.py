@@ -61,8 +61,10 @@ def plan_compaction(
     """
     ordered = _ordered(slices)
     free, held = _split_by_pending(ordered, pending)
-    candidates = [Candidate(each, estimate_metrics(each, settings.base_file_bytes_max)) for each in free]
-    partitions = [each.partition_path for each in ordered]
+    candidates = [
+        Candidate(file_slice, estimate_metrics(file_slice, settings.base_file_bytes_max)) for file_slice in free
+    ]
+    partitions = [file_slice.partition_path for file_slice in ordered]
     selection = select_slices(candidates, partitions, settings, today=today)
     skipped = held + tuple(SliceChoice(candidate.file_slice, reason) for candidate, reason in selection.dropped)
     return PlannedCompaction(
@@ -97,15 +99,15 @@ def plan_log_compaction(
     free, held = _split_by_pending(_ordered(slices), pending)
     chosen, skipped = [], list(held)
     candidates = []
-    for each in free:
-        blocks = max(len(each.logs), block_counts.get(each.group, 0))
-        if blocks >= blocks_threshold and each.group in unjoinable:
-            skipped.append(SliceChoice(each, unjoinable[each.group]))
+    for file_slice in free:
+        blocks = max(len(file_slice.logs), block_counts.get(file_slice.group, 0))
+        if blocks >= blocks_threshold and file_slice.group in unjoinable:
+            skipped.append(SliceChoice(file_slice, unjoinable[file_slice.group]))
         elif blocks >= blocks_threshold:
-            candidates.append(Candidate(each, estimate_metrics(each, base_file_bytes_max)))
-            chosen.append(SliceChoice(each, f"{blocks} log files or blocks"))
+            candidates.append(Candidate(file_slice, estimate_metrics(file_slice, base_file_bytes_max)))
+            chosen.append(SliceChoice(file_slice, f"{blocks} log files or blocks"))
         else:
-            skipped.append(SliceChoice(each, f"{blocks} log files or blocks, fewer than {blocks_threshold}"))
+            skipped.append(SliceChoice(file_slice, f"{blocks} log files or blocks, fewer than {blocks_threshold}"))
     return PlannedCompaction(
         plan=CompactionPlan(
             operations=tuple(_operation_of(candidate) for candidate in candidates),
@@ -119,8 +121,8 @@ def plan_log_compaction(
 
 
 def _ordered(slices: Iterable[FileSlice]) -> tuple[FileSlice, ...]:
-    ordered = tuple(sorted(slices, key=lambda each: (each.partition_path, each.file_id)))
-    if len({each.group for each in ordered}) != len(ordered):
+    ordered = tuple(sorted(slices, key=lambda file_slice: (file_slice.partition_path, file_slice.file_id)))
+    if len({file_slice.group for file_slice in ordered}) != len(ordered):
         raise InternalError("a compaction was planned over two slices of one file group")
     return ordered
 
@@ -129,21 +131,21 @@ def _split_by_pending(
     slices: tuple[FileSlice, ...], pending: Collection[FileGroupId]
 ) -> tuple[tuple[FileSlice, ...], tuple[SliceChoice, ...]]:
     """The slices with logs: those that are free, and those that another service holds."""
-    with_logs, held = [each for each in slices if each.logs], frozenset(pending)
-    free = tuple(each for each in with_logs if each.group not in held)
-    return free, tuple(SliceChoice(each, _PENDING) for each in with_logs if each.group in held)
+    with_logs, held = [file_slice for file_slice in slices if file_slice.logs], frozenset(pending)
+    free = tuple(file_slice for file_slice in with_logs if file_slice.group not in held)
+    return free, tuple(SliceChoice(file_slice, _PENDING) for file_slice in with_logs if file_slice.group in held)
 
 
 def _operation_of(candidate: Candidate) -> CompactionOperation:
-    each = candidate.file_slice
+    file_slice = candidate.file_slice
     return CompactionOperation(
-        file_id=each.file_id,
-        partition_path=each.partition_path,
-        base_instant_time=each.base.instant_time if each.base else each.logs[0].name.instant_time,
-        delta_files=tuple(str(log.name) for log in each.logs),
-        data_file=str(each.base.name) if each.base else None,
+        file_id=file_slice.file_id,
+        partition_path=file_slice.partition_path,
+        base_instant_time=file_slice.base.instant_time if file_slice.base else file_slice.logs[0].name.instant_time,
+        delta_files=tuple(str(log.name) for log in file_slice.logs),
+        data_file=str(file_slice.base.name) if file_slice.base else None,
         metrics=candidate.metrics,
-        bootstrap_file=each.base.source.uri if each.base and each.base.source else None,
+        bootstrap_file=file_slice.base.source.uri if file_slice.base and file_slice.base.source else None,
     )
 
 

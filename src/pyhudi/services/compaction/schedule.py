@@ -117,12 +117,14 @@ def planned_log_compaction(call: ServiceCall, joinable: frozenset[LogFile] | Non
     check_merge_on_read(call.table)
     view = load_view(call.table.storage, call.table.timeline)
     slices = [file_slice for group in view.latest.values() for file_slice in group]
-    others = () if joinable is None else (each for each in slices if not joinable.issuperset(each.logs))
+    others = (
+        () if joinable is None else (file_slice for file_slice in slices if not joinable.issuperset(file_slice.logs))
+    )
     return plan_log_compaction(
         slices,
         _held_groups(call.table, view),
         call.config.compaction.log_blocks_threshold,
-        unjoinable=dict.fromkeys((each.group for each in others), _UNJOINABLE),
+        unjoinable=dict.fromkeys((file_slice.group for file_slice in others), _UNJOINABLE),
         base_file_bytes_max=call.config.files.max_file_size,
     )
 
@@ -135,17 +137,20 @@ def _joinable_logs(call: ServiceCall) -> frozenset[LogFile]:
     """
     storage = call.table.storage
     slices = [choice.file_slice for choice in planned_log_compaction(call.reloaded()).chosen]
-    tasks = [LookIntoLogsTask(storage=storage.spec, paths=tuple(log.path for log in each.logs)) for each in slices]
-    size = sum(log.size for each in slices for log in each.logs)
+    tasks = [
+        LookIntoLogsTask(storage=storage.spec, paths=tuple(log.path for log in file_slice.logs))
+        for file_slice in slices
+    ]
+    size = sum(log.size for file_slice in slices for log in file_slice.logs)
     partial = call.engine.map(have_partial_rows, tasks, size_bytes=size, description="look into logs")
-    left = [each for each, is_partial in zip(slices, partial, strict=True) if is_partial]
+    left = [file_slice for file_slice, is_partial in zip(slices, partial, strict=True) if is_partial]
     if left:
         _log.warning(
             "the logs of %d file group(s) have partial updates and are not compacted, such as %s: compact the table",
             len(left),
             left[0].logs[0].path,
         )
-    return frozenset(log for each in slices if each not in left for log in each.logs)
+    return frozenset(log for file_slice in slices if file_slice not in left for log in file_slice.logs)
 
 
 def _held_groups(table: TableState, view: FileSystemView) -> set[FileGroupId]:

@@ -137,7 +137,7 @@ def select_slices(
     """
     order, left_out = _looked_at(partitions, settings, today)
     position = {partition: number for number, partition in enumerate(order)}
-    by_group = sorted(candidates, key=lambda each: (each.partition_path, each.file_slice.file_id))
+    by_group = sorted(candidates, key=lambda candidate: (candidate.partition_path, candidate.file_slice.file_id))
     kept = tuple(
         sorted((c for c in by_group if c.partition_path in position), key=lambda c: position[c.partition_path])
     )

@@ -133,14 +133,14 @@ def _begin(target: Storage, note: bytes, *, is_empty: bool) -> None:
     """Let the folder be that of this copy, under its lock."""
     if table_exists(target):
         raise TableExistsError("the folder of the copy has a table", path=target.uri)
-    former = _note_of(target)
-    if former is None and not is_empty:
+    previous = _note_of(target)
+    if previous is None and not is_empty:
         raise InvalidRequestError("the folder of a copy must be empty, and this one has files", path=target.uri)
-    if former is not None and _subject(former) != _subject(note):
+    if previous is not None and _subject(previous) != _subject(note):
         raise InvalidRequestError(
             "the folder has what another copy left that did not end: delete it, or name another folder",
             path=target.uri,
-            copy_of=_subject(former)[0],
+            copy_of=_subject(previous)[0],
         )
     target.put(_NOTE, note)
 

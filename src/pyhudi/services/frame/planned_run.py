@@ -44,7 +44,7 @@ def planned_run(
     *,
     kind: str,
     find: Callable[[TableState, str], Instant | None],
-    files_of_former_run: Callable[[TableState, Instant], list[str]],
+    files_of_previous_run: Callable[[TableState, Instant], list[str]],
 ) -> Iterator[PlannedRun | None]:
     """Take the plan for this process: mark it inflight, and delete what dead executions left. None if it is taken.
 
@@ -80,7 +80,7 @@ def planned_run(
         return
     run = PlannedRun(table, inflight, number)
     try:
-        _remove_former_run(call, run, files_of_former_run)
+        _remove_previous_run(call, run, files_of_previous_run)
         yield run
     finally:
         heartbeat.stop()
@@ -126,15 +126,15 @@ def _marked_inflight(table: TableState, plan: Instant, *, can_be_lost: bool) -> 
     return inflight
 
 
-def _remove_former_run(
-    call: ServiceCall, run: PlannedRun, files_of_former_run: Callable[[TableState, Instant], list[str]]
+def _remove_previous_run(
+    call: ServiceCall, run: PlannedRun, files_of_previous_run: Callable[[TableState, Instant], list[str]]
 ) -> None:
     """Delete what dead executions of a plan left: their files, and then their markers.
 
     Cost: one listing per partition path.
     """
     storage, instant_time = call.table.storage, run.instant.requested_time
-    found = files_of_former_run(run.table, run.instant)
+    found = files_of_previous_run(run.table, run.instant)
     if not found:
         return
     # After the listing: if this execution is the newest now, the files found are of dead ones.

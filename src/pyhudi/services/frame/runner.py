@@ -38,7 +38,7 @@ def pending_plans(call: ServiceCall) -> list[tuple[str, Instant]]:
     """The plans that are not completed, oldest first, each with the name of its service. Cost: a load of the table."""
     call = call.reloaded()
     found = [(service.name, plan) for service in SERVICES for plan in service.pending(call)]
-    return sorted(found, key=lambda one: one[1].requested_time)
+    return sorted(found, key=lambda planned: planned[1].requested_time)
 
 
 def due_services(call: ServiceCall) -> tuple[tuple[str, Due], ...]:

@@ -370,7 +370,7 @@ def steps_between(before: Timeline, now: TableState) -> Iterator[Step]:
         for instant in now.timeline.instants
         if instant.state is InstantState.COMPLETED and _identity(instant) not in known
     ]
-    late.sort(key=lambda one: (position_of(one), one.requested_time))
+    late.sort(key=lambda write: (position_of(write), write.requested_time))
     for number, instant in enumerate(late):
         if instant.action in WRITE_ACTIONS:
             metadata = load_commit_metadata(now.storage, instant, now.version)

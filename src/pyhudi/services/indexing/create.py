@@ -136,7 +136,7 @@ def _check_columns(table: TableState, kind: IndexKind, columns: tuple[str, ...])
 
 @contextmanager
 def keeping_indexes(call: ServiceCall) -> Iterator[None]:
-    """Build the indexes again that are dropped inside, as long as the metadata table stays.
+    """Build indexes again that the block drops, if it leaves the metadata table.
 
     One that cannot be built stays dropped, with a warning; one over a column that is gone loses its definition, too.
     Cost: two reads of the properties, and of each index that of `build_index`.

@@ -152,7 +152,7 @@ def listed_indexes(table: TableState, settings: HeartbeatSettings, environment: 
     plans = {plan.partition: plan for plan in pending_plans(table.storage)}
     ready = {name for name in table.config.metadata_partitions if name != FILES}
     rows = []
-    for partition in sorted({*ready, *definitions, *plans}, key=lambda one: (short_name(one), one)):
+    for partition in sorted({*ready, *definitions, *plans}, key=lambda name: (short_name(name), name)):
         kind, definition, plan = kind_of_partition(partition), definitions.get(partition), plans.get(partition)
         if partition in ready:
             state, plan = "ready", None

@@ -1,6 +1,6 @@
 """Compaction of the metadata table: the logs of its file groups are merged into base files, under the table lock.
 
-Under the lock no delta commit can come in between, and readers are not in the way: they read the former slices until
+Under the lock no delta commit can come in between, and readers are not in the way: they read the previous slices until
 the completed instant is there. A compaction that died is executed again from its plan: in table version 6 the logs of
 later delta commits are named after it.
 """
@@ -54,8 +54,8 @@ def merge_group(_: TaskContext, task: GroupTask) -> WriteStat:
     # Merged records are of the newest version, whatever the table's is.
     records = as_written_by(merged, task.target.version, task.payload).combine_chunks()
     (batch,) = records.to_batches() or [pa.RecordBatch.from_pylist([], schema=records.schema)]
-    former = None if task.group.base is None else task.group.base.rpartition("/")[2]
-    return write_base(storage, task.target, 0, batch, _TASK, former)
+    previous = None if task.group.base is None else task.group.base.rpartition("/")[2]
+    return write_base(storage, task.target, 0, batch, _TASK, previous)
 
 
 _FIRST_LOG_BYTES_MAX = 100

@@ -87,7 +87,7 @@ def planned_expiry(call: ServiceCall) -> tuple[PartitionAge, ...]:
     clustered = {group.partition_path for group in clustered_groups(table.storage, table.timeline)}
     began_ms = {partition: parse_instant_time(time or "", zone) for partition, time in since.items()}
     found: list[PartitionAge] = []
-    for partition in sorted(latest, key=lambda one: (began_ms[one] or 0, one)):
+    for partition in sorted(latest, key=lambda path: (began_ms[path] or 0, path)):
         began = began_ms[partition]
         age_ms = None if began is None else now_ms - began
         stays = _why_it_stays(partition, age_ms, options, is_read=partition in clustered)
@@ -186,17 +186,19 @@ def _creations(table: TableState, partitions: Sequence[str], wanted: Callable[[s
     written = at_once(storage, lambda partition: _written_creation(storage, partition), partitions)
     times = dict(zip(partitions, written, strict=True))
     replacements = [write for write in table.timeline.completed_writes if write.action is Action.REPLACE_COMMIT]
-    found = at_once(storage, lambda one: load_commit_metadata(storage, one, table.version), replacements)
+    found = at_once(
+        storage, lambda replacement: load_commit_metadata(storage, replacement, table.version), replacements
+    )
     for instant, metadata in zip(replacements, found, strict=True):
         if metadata.operation is WriteOperation.DELETE_PARTITION:
             for partition in metadata.replaced_file_ids or {}:
-                if (former := times.get(partition)) is not None:
-                    times[partition] = max(former, instant.requested_time)
+                if (previous := times.get(partition)) is not None:
+                    times[partition] = max(previous, instant.requested_time)
     old = [time for time in times.values() if time is not None and wanted(time)]
     if old:
         for partition, dropped in archived_drops(storage, table.version, after=min(old)).items():
-            if (former := times.get(partition)) is not None:
-                times[partition] = max(former, dropped)
+            if (previous := times.get(partition)) is not None:
+                times[partition] = max(previous, dropped)
     return times
 
 

@@ -97,10 +97,10 @@ def _check_completed(table: TableState, instant: Instant) -> None:
     if len(timeline.completed_writes) == 1 and has_archive(table.storage, table.version):
         # Archived writes are visible because they are older than the oldest write of the active timeline.
         raise _refused("the writes before this one are archived, so it cannot be rolled back", instant)
-    _check_former_state(table, instant)
+    _check_previous_state(table, instant)
 
 
-def _check_former_state(table: TableState, instant: Instant) -> None:
+def _check_previous_state(table: TableState, instant: Instant) -> None:
     """Refuse if a cleaner has removed files that the table had before the write."""
     metadata = load_commit_metadata(table.storage, instant, table.version)
     before = Timeline(table.version, tuple(other for other in table.timeline.instants if other != instant))

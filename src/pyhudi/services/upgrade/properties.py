@@ -128,7 +128,7 @@ def _check_keys(leg: Leg, table: TableConfig) -> None:
 def _check_held(leg: Leg, before: TableConfig, after: TableConfig) -> None:
     """Refuse a version in which the table would mean something else."""
     names = _HELD if leg.origin is V6 else (*_HELD, "merge_mode")
-    assert set(names) <= {each.name for each in fields(TableConfig)}
+    assert set(names) <= {field.name for field in fields(TableConfig)}
     lost = [name for name in names if getattr(before, name) != getattr(after, name)]
     if lost:
         said = ", ".join(f"{name.replace('_', ' ')} {_text(getattr(before, name))}" for name in lost)
@@ -186,7 +186,7 @@ def _declared_kinds(table: TableConfig, config: WriteConfig) -> tuple[str, ...]:
     """The partition fields with their kinds, which version 6 does not store."""
     declared = table.values.get(_PARTITION_FIELDS, "")
     given = config.table.partition_fields or tuple(declared.split(","))
-    names, kinds = zip(*(split_partition_field(each) for each in given), strict=True)
+    names, kinds = zip(*(split_partition_field(text) for text in given), strict=True)
     if names != table.partition_fields or not all(kinds):
         raise ConfigError(
             "version 6 does not store the kinds of the partition fields of a CUSTOM key generator: name them in "

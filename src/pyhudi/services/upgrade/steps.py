@@ -116,7 +116,7 @@ def _clean_logs(move: Move) -> None:
 
 
 def _make_room(move: Move) -> None:
-    """Delete what a change that died has put into the folders of the new version, or a former one left there."""
+    """Delete what a change that died has put into the folders of the new version, or a previous one left there."""
     _delete_timeline(move.storage, move.target, move.lock)
 
 

@@ -76,9 +76,10 @@ def _send_the_secret(gateway: ClientServer) -> None:
     """
     java, py4j = gateway.jvm.java, gateway.jvm.py4j
     server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
-    former, secret = server.getCallbackClient(), gateway.gateway_parameters.auth_token
+    previous, secret = server.getCallbackClient(), gateway.gateway_parameters.auth_token
+    seconds = java.util.concurrent.TimeUnit.SECONDS
     client = py4j.PythonClient(
-        *(server.getGateway(), None, former.getPort(), former.getAddress(), 0, java.util.concurrent.TimeUnit.SECONDS),
+        *(server.getGateway(), None, previous.getPort(), previous.getAddress(), 0, seconds),
         *(gateway.jvm.javax.net.SocketFactory.getDefault(), server, True, 0, secret),
     )
     field = java.lang.Class.forName("py4j.Gateway").getDeclaredField("cbClient")

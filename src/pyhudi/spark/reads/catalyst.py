@@ -168,7 +168,7 @@ class _Translation:
         if node.kind == "InSet":
             values = self._values_of_set(name, node)
         else:
-            values = [self._value(name, each) if each.kind == "Literal" else None for each in node.children[1:]]
+            values = [self._value(name, child) if child.kind == "Literal" else None for child in node.children[1:]]
         return None if not values or any(value is None for value in values) else Comparison(name, "in", tuple(values))
 
     def _truth(self, node: Node, *, is_true: bool) -> Comparison | None:
@@ -318,7 +318,7 @@ def function_of(node: Node) -> tuple[str, Node, Options] | None:
         return None
     function, names, cast = known
     column, *others = node.children
-    if column.kind == "Cast" and (_spark_type(column.children[0]), column.fields.get("dataType")) in cast:
+    if column.kind == "Cast" and (column.children[0].fields.get("dataType"), column.fields.get("dataType")) in cast:
         (column,) = column.children
     if column.kind != "AttributeReference" or len(others) > len(names):
         return None
@@ -328,10 +328,6 @@ def function_of(node: Node) -> tuple[str, Node, Options] | None:
     options = {name: str(text) for name, text in zip(names, texts, strict=False)}
     # Not of an index: from which character on a pattern is replaced.
     return None if options.pop("", "1") != "1" else (function, column, normalized(function, options))
-
-
-def _spark_type(node: Node) -> Any:
-    return node.fields.get("dataType")
 
 
 def _literal(node: Node) -> str | None:

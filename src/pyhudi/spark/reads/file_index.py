@@ -187,7 +187,8 @@ class _FileIndex:
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
         """The files that can have rows for these filters."""
         of_folders, of_rows = (
-            [each.apply(number) for number in range(each.length())] for each in (partition_filters, data_filters)
+            [filters.apply(number) for number in range(filters.length())]
+            for filters in (partition_filters, data_filters)
         )
         # What joins a partition column and another one by `or` is in neither.
         whole = filter_of_asking_scan(self._jvm) if self.files.columns else None
@@ -198,7 +199,7 @@ class _FileIndex:
             groups[self.files.partitions[number]].append(self.files.files[number])
         partitions = JvmPartitions(self._jvm, spark_schema(self.files.partition_schema))
         passing = partitions.passing(of_folders, [*groups])
-        return partitions.directories(passing, [groups[each] for each in passing])
+        return partitions.directories(passing, [groups[partition] for partition in passing])
 
     def rootPaths(self) -> Any:  # noqa: N802
         """The table's folder, twice: Spark writes into a relation of one path, and deletes what is there.

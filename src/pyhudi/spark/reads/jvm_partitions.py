@@ -75,8 +75,8 @@ class JvmPartitions:
     def _attributes(self, filters: Sequence[Any]) -> Any:
         """The partition columns, in their order, as the filters name them."""
         named: dict[str, Any] = {}
-        for each in filters:
-            found = each.references().toSeq()
+        for filter_ in filters:
+            found = filter_.references().toSeq()
             for number in range(found.length()):
                 attribute = found.apply(number)
                 named[attribute.name()] = attribute

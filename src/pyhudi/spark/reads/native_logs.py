@@ -169,11 +169,11 @@ def rows_of_blocks(spark: SparkSession, read: BlocksRead) -> DataFrame:
     """The merged rows: those of the base files and log blocks without the superseded rows."""
     by_path, blocks = read.parts.by_path, read.blocks
 
-    def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+    def find(storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         block_parts = {place: by_path[path] for place, path in blocks[number].items()}
-        base_part = by_path.get(one.files.base or "", 0)
-        look = partial(stored_rows_out_of_use, storage, one.files, plan.merging)
-        return kept(storage, plan, one, partial(look, base_part=base_part, block_parts=block_parts))
+        base_part = by_path.get(scan_slice.files.base or "", 0)
+        look = partial(stored_rows_out_of_use, storage, scan_slice.files, plan.merging)
+        return kept(storage, plan, scan_slice, partial(look, base_part=base_part, block_parts=block_parts))
 
     rows = _numbered_rows(spark, read.plan, read.parts, read.files)
     return _less(rows, task_rows(spark, read.plan, packed(read.plan), find, _OUT_OF_USE))
@@ -189,13 +189,13 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
         return None
     by_path, pickled = parts.by_path, packed(plan)
 
-    def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
-        base_part, log_part = by_path.get(one.files.base or "", 0), part_of_logs(number)
-        look = partial(rows_out_of_use, storage, one.files, plan.merging)
-        return kept(storage, plan, one, partial(look, base_part=base_part, log_part=log_part))
+    def find(storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        base_part, log_part = by_path.get(scan_slice.files.base or "", 0), part_of_logs(number)
+        look = partial(rows_out_of_use, storage, scan_slice.files, plan.merging)
+        return kept(storage, plan, scan_slice, partial(look, base_part=base_part, log_part=log_part))
 
-    def count(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
-        return log_rows(storage, one.files, plan.merging, log_part=part_of_logs(number))
+    def count(storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        return log_rows(storage, scan_slice.files, plan.merging, log_part=part_of_logs(number))
 
     in_logs = task_rows(spark, plan, pickled, count, _LOG_ROWS)
     columns = columns_by_functions(read_log_column, plan, pickled, (sql.col(PART), sql.col(PLACE)))

@@ -176,17 +176,17 @@ def values_of_folders(plan: ScanPlan, slices: Sequence[ScanSlice]) -> dict[str, 
             continue
         nulls = [file_slice for file_slice, text in zip(slices, texts, strict=True) if text is None]
         if nulls and name not in plan.path_columns and pa.types.is_string(kind):
-            told = _told_by_footers(plan, nulls, name)
-            if told is None:
+            texts_of_nulls = _null_or_empty_by_footers(plan, nulls, name)
+            if texts_of_nulls is None:
                 continue
-            of_nulls = iter(told)
+            of_nulls = iter(texts_of_nulls)
             found[name] = tuple(next(of_nulls) if text is None else values[text] for text in texts)
         else:
             found[name] = tuple(None if text is None else values[text] for text in texts)
     return found
 
 
-def _told_by_footers(plan: ScanPlan, slices: Sequence[ScanSlice], name: str) -> list[str | None] | None:
+def _null_or_empty_by_footers(plan: ScanPlan, slices: Sequence[ScanSlice], name: str) -> list[str | None] | None:
     """Whether the rows of each file have null or the empty text, which have one folder; None if that is not known."""
     if len(slices) > FOOTERS_OF_NULLS_MAX:
         return None
@@ -194,13 +194,13 @@ def _told_by_footers(plan: ScanPlan, slices: Sequence[ScanSlice], name: str) -> 
     ranges = FooterRanges(plan.storage, schema).of(slices, [name]).get(name)
     if ranges is None:
         return None
-    told: list[str | None] = []
+    texts_of_nulls: list[str | None] = []
     for number in range(len(slices)):
         low, high = ranges.low[number].as_py(), ranges.high[number].as_py()
         if ranges.only_nulls[number]:
-            told.append(None)
+            texts_of_nulls.append(None)
         elif ranges.no_nulls[number] and low == high == "":
-            told.append("")
+            texts_of_nulls.append("")
         else:
             return None
-    return told
+    return texts_of_nulls

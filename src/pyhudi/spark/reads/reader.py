@@ -142,9 +142,9 @@ def _merged_rows(spark: SparkSession, plan: ScanPlan, names: Sequence[str]) -> D
     """The rows of the slices with logs, merged in Arrow tasks."""
     schema = pa.schema([plan.schema.field(name) for name in names])
 
-    def read(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+    def read(storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         del number
-        return read_slice(storage, plan, one, schema.names)
+        return read_slice(storage, plan, scan_slice, schema.names)
 
     return task_rows(spark, plan, packed(plan), read, spark_schema(schema))
 
@@ -199,17 +199,20 @@ def spark_condition(where: Where, schema: pa.Schema) -> Column:
             given=type(where).__name__,
         )
     alternatives = comparisons_of(where, schema)
-    return reduce(or_, (reduce(and_, (_comparison(condition, schema) for condition in each)) for each in alternatives))
+    return reduce(
+        or_,
+        (reduce(and_, (_comparison(condition, schema) for condition in alternative)) for alternative in alternatives),
+    )
 
 
-def _comparison(one: Comparison, schema: pa.Schema) -> Column:
-    column, kind = sql.col(_quoted(one.column)), schema.field(one.column).type
-    if one.operator in OPERATORS:
-        compared = cast("Column", OPERATORS[one.operator](column, _literal(one.value, kind)))
+def _comparison(comparison: Comparison, schema: pa.Schema) -> Column:
+    column, kind = sql.col(_quoted(comparison.column)), schema.field(comparison.column).type
+    if comparison.operator in OPERATORS:
+        compared = cast("Column", OPERATORS[comparison.operator](column, _literal(comparison.value, kind)))
         # Spark treats NaN as larger than any number.
-        return compared & ~sql.isnan(column) if ">" in one.operator and pa.types.is_floating(kind) else compared
-    found = column.isin([_literal(value, kind) for value in one.value])
-    return found if one.operator == "in" else column.isNotNull() & ~found
+        return compared & ~sql.isnan(column) if ">" in comparison.operator and pa.types.is_floating(kind) else compared
+    found = column.isin([_literal(value, kind) for value in comparison.value])
+    return found if comparison.operator == "in" else column.isNotNull() & ~found
 
 
 def _literal(value: Any, kind: pa.DataType) -> Any:

@@ -28,18 +28,18 @@ _QUESTION = b"question"
 
 
 def kept(
-    storage: Storage, plan: ScanPlan, one: ScanSlice, find: partial[Iterator[pa.RecordBatch]]
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, find: partial[Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """The superseded rows of a slice, in batches of `OUT_OF_USE_SCHEMA`: from the cache, else from `find`.
 
     The keywords of `find` are the numbers of the slice's files. Their `repr` is part of the cache's key. Cost: one
     `info` request per file, and on a miss the cost of `find`.
     """
-    question = _question(storage, plan.merging, one, find.keywords)
+    question = _question(storage, plan.merging, scan_slice, find.keywords)
     if question is None:
         yield from find()
         return
-    path = Path(SparkFiles.getRootDirectory()) / _FOLDER / _name(plan, one)
+    path = Path(SparkFiles.getRootDirectory()) / _FOLDER / _name(plan, scan_slice)
     answer = _read(path, question)
     if answer is None:
         answer = pa.Table.from_batches(find(), OUT_OF_USE_SCHEMA)
@@ -47,16 +47,18 @@ def kept(
     yield from answer.to_batches()
 
 
-def _name(plan: ScanPlan, one: ScanSlice) -> str:
+def _name(plan: ScanPlan, scan_slice: ScanSlice) -> str:
     """A name of the slice's file group that is unique among all tables."""
-    folder, _, name = (one.files.base or one.files.logs[0]).rpartition("/")
+    folder, _, name = (scan_slice.files.base or scan_slice.files.logs[0]).rpartition("/")
     parsed = parse_data_file(name)
     return _digest(plan.uri, folder, name if parsed is None else parsed.file_id)
 
 
-def _question(storage: Storage, settings: MergeSettings, one: ScanSlice, parts: Mapping[str, object]) -> str | None:
+def _question(
+    storage: Storage, settings: MergeSettings, scan_slice: ScanSlice, parts: Mapping[str, object]
+) -> str | None:
     """A digest of everything on which the result depends; None if a file is missing, which `find` will report."""
-    paths = [*one.files.logs, *([] if one.files.base is None else [one.files.base])]
+    paths = [*scan_slice.files.logs, *([] if scan_slice.files.base is None else [scan_slice.files.base])]
     infos = [storage.info(path) for path in paths]
     if None in infos:
         return None

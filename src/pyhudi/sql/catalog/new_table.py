@@ -174,7 +174,7 @@ def _made(spark: SparkSession, new: NewTable, location: str) -> Iterator[HudiTab
 
 def _take_back(table: HudiTable, written: str) -> None:
     """Roll the only write of a new table back, so that the table can be removed. Others' writes stay, and the table."""
-    if [each.requested_time for each in table.handle.state.timeline.completed_writes] == [written]:
+    if [write.requested_time for write in table.handle.state.timeline.completed_writes] == [written]:
         table.recovery.rollback(written)
 
 

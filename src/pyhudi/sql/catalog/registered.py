@@ -104,9 +104,9 @@ def catalog_facts(spark: SparkSession, entry: CatalogTable) -> dict[str, str]:
 
 def with_columns_of(spark: SparkSession, entry: CatalogTable, schema: StructType, comments: Mapping[str, str]) -> None:
     """Give the entry of a table these columns, with new comments, and those that the columns have there already."""
-    former = {field.name: field.metadata for field in catalog_schema(spark, entry).fields}
+    previous = {field.name: field.metadata for field in catalog_schema(spark, entry).fields}
     columns = [
-        StructField(field.name, field.dataType, metadata=_comment(comments.get(field.name)) or former.get(field.name))
+        StructField(field.name, field.dataType, metadata=_comment(comments.get(field.name)) or previous.get(field.name))
         for field in with_meta_columns(schema).fields
     ]
     if not HAS_PYTHON_SOURCES:

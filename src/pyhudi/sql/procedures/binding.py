@@ -41,7 +41,7 @@ def bind(procedure: Procedure, arguments: Sequence[Argument]) -> Given:
     Raises `WrongArgumentError` for an unknown parameter (with the nearest one), one that is given twice or missing, an
     argument by position behind one by name, too many arguments, and a value of another type.
     """
-    known = {each.name.lower(): each for each in procedure.accepted}
+    known = {parameter.name.lower(): parameter for parameter in procedure.accepted}
     found: dict[str, Value] = {}
     has_names = False
     for position, argument in enumerate(arguments):
@@ -52,13 +52,20 @@ def bind(procedure: Procedure, arguments: Sequence[Argument]) -> Given:
         if parameter.name in found:
             raise WrongArgumentError(f"{parameter.name} is given twice", argument.start)
         found[parameter.name] = _typed(parameter, argument)
-    for each in procedure.parameters:
-        if each.required and found.get(each.name) is None and not (each.name == "table" and found.get("path")):
-            raise WrongArgumentError(f"{procedure.name} needs {each.name} => …")
+    for declared in procedure.parameters:
+        if (
+            declared.required
+            and found.get(declared.name) is None
+            and not (declared.name == "table" and found.get("path"))
+        ):
+            raise WrongArgumentError(f"{procedure.name} needs {declared.name} => …")
     # A null is no value: the parameter is as if it were not given.
     explicit = frozenset(name for name, value in found.items() if value is not None)
     return Given(
-        {each.name: found[each.name] if each.name in explicit else each.default for each in procedure.accepted},
+        {
+            parameter.name: found[parameter.name] if parameter.name in explicit else parameter.default
+            for parameter in procedure.accepted
+        },
         explicit,
     )
 
@@ -77,11 +84,11 @@ def _parameter(procedure: Procedure, known: Mapping[str, Parameter], argument: A
         return procedure.parameters[position]
     parameter = known.get(argument.name.lower())
     if parameter is None:
-        names = ", ".join(each.name for each in procedure.accepted) or "none"
+        names = ", ".join(parameter.name for parameter in procedure.accepted) or "none"
         raise WrongArgumentError(
             f"{procedure.name} has no parameter {argument.name}; it has {names}",
             argument.start,
-            nearest(argument.name, (each.name for each in procedure.accepted)),
+            nearest(argument.name, (parameter.name for parameter in procedure.accepted)),
         )
     return parameter
 
@@ -108,9 +115,9 @@ def _as_text(parameter: Parameter, value: Value) -> str | None:
         return value
     if isinstance(value, Mapping):
         is_options = parameter.name == "options"
-        return ",".join(f"{_plain(key)}={_plain(each)}" for key, each in value.items()) if is_options else None
+        return ",".join(f"{_plain(key)}={_plain(item)}" for key, item in value.items()) if is_options else None
     if isinstance(value, list | tuple):
-        return ",".join(_plain(each) for each in value)
+        return ",".join(_plain(item) for item in value)
     return None if isinstance(value, bytes | bytearray | float) else _plain(value)
 
 

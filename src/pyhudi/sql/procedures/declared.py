@@ -85,7 +85,7 @@ class Procedure:
     @property
     def accepted(self) -> tuple[Parameter, ...]:
         """The parameters, and `path` where JVM Hudi knows tables by name only: a table in a folder works, too."""
-        names = [each.name for each in self.parameters]
+        names = [parameter.name for parameter in self.parameters]
         return (*self.parameters, Parameter("path")) if "table" in names and "path" not in names else self.parameters
 
     def row_limit(self, given: Given) -> int | None:

@@ -82,7 +82,7 @@ def show_fsview_all(context: CallContext, given: Given) -> Rows:
 def all_slices(view: FileSystemView) -> dict[str, list[FileSlice]]:
     """All slices of the file groups that are not replaced, by partition and file group, the newest of a group first."""
     found: dict[str, list[FileSlice]] = {}
-    for group_id, group in sorted(view.groups.items(), key=lambda one: (one[0].partition_path, one[0].file_id)):
+    for group_id, group in sorted(view.groups.items(), key=lambda item: (item[0].partition_path, item[0].file_id)):
         if group_id not in view.replaced:
             found.setdefault(group_id.partition_path, []).extend(reversed(slices_of(group)))
     return found
@@ -109,39 +109,39 @@ def show_fsview_latest(context: CallContext, given: Given) -> Rows:
     for partition, slices in sorted(view.latest.items()):
         if pattern != ALL_PARTITIONS and not wanted.fullmatch(partition):
             continue
-        for each in slices:
-            one = each if given.flag("merge") else _after_planned(view, each)
-            log_size = sum(log.size for log in one.logs)
-            base_size = one.base.size if one.base else 0
-            begins = [log for log in one.logs if log.name.instant_time == one.instant_time]
+        for newest in slices:
+            file_slice = newest if given.flag("merge") else _after_planned(view, newest)
+            log_size = sum(log.size for log in file_slice.logs)
+            base_size = file_slice.base.size if file_slice.base else 0
+            begins = [log for log in file_slice.logs if log.name.instant_time == file_slice.instant_time]
             yield (
-                *_facts(table, one),
+                *_facts(table, file_slice),
                 log_size,
                 0,
                 log_size / base_size if base_size else -1.0,
                 0.0 if base_size else -1.0,
                 _log_list(table, begins, ","),
-                _log_list(table, [log for log in one.logs if log not in begins], ","),
+                _log_list(table, [log for log in file_slice.logs if log not in begins], ","),
             )
 
 
-def _after_planned(view: FileSystemView, each: FileSlice) -> FileSlice:
+def _after_planned(view: FileSystemView, file_slice: FileSlice) -> FileSlice:
     """What comes after a pending compaction of the slice; the slice itself where there is none."""
-    planned = view.pending_compactions.get(each.group)
+    planned = view.pending_compactions.get(file_slice.group)
     if planned is None:
-        return each
-    return FileSlice(each.group, planned, None, tuple(log for log in each.logs if log.position >= planned))
+        return file_slice
+    return FileSlice(file_slice.group, planned, None, tuple(log for log in file_slice.logs if log.position >= planned))
 
 
-def _facts(table: TableState, one: FileSlice) -> tuple[str, str, str, str, int, int, int]:
+def _facts(table: TableState, file_slice: FileSlice) -> tuple[str, str, str, str, int, int, int]:
     return (
-        one.partition_path,
-        one.file_id,
-        one.instant_time,
-        full_path(table, one.base.path) if one.base else "",
-        one.base.size if one.base else 0,
-        len(one.logs),
-        sum(log.size for log in one.logs),
+        file_slice.partition_path,
+        file_slice.file_id,
+        file_slice.instant_time,
+        full_path(table, file_slice.base.path) if file_slice.base else "",
+        file_slice.base.size if file_slice.base else 0,
+        len(file_slice.logs),
+        sum(log.size for log in file_slice.logs),
     )
 
 

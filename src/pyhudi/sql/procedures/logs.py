@@ -55,7 +55,7 @@ def _matching_logs(table: TableState, pattern: str) -> list[str]:
         name = parse_data_file(info.name)
         if isinstance(name, LogFileName) and wanted.fullmatch(info.path):
             found.append((name, info.path))
-    return [path for _, path in sorted(found, key=lambda one: (one[0].instant_time, one[0].version, one[1]))]
+    return [path for _, path in sorted(found, key=lambda named: (named[0].instant_time, named[0].version, named[1]))]
 
 
 @procedure(

@@ -191,7 +191,9 @@ def _clustering_rows(table: TableState, times: Iterable[str] | None, *, names_pa
         plan = load_clustering_plan(table.storage, table.version, requested(instant, action))
         if plan is None:
             continue  # another replace commit
-        partitions = ",".join(sorted(each.partition_path for each in plan.slices)) if names_partitions else "*"
+        partitions = (
+            ",".join(sorted(file_slice.partition_path for file_slice in plan.slices)) if names_partitions else "*"
+        )
         yield (instant.requested_time, len(plan.groups), instant.state.name, partitions)
 
 

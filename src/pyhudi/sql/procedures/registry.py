@@ -69,10 +69,10 @@ def _overview() -> str:
 def described(procedure: Procedure) -> str:
     """The parameters and columns of a procedure, as `CALL help(cmd => '…')` shows them."""
     lines = ["parameters:\n", _line("param", "type_name", "default_value", "required")]
-    for each in procedure.parameters:
-        default = "null" if each.default is None else str(each.default)
-        shown = default.lower() if isinstance(each.default, bool) else default
-        lines.append(_line(each.name, _type_name(each.type), shown, str(each.required).lower()))
+    for parameter in procedure.parameters:
+        default = "null" if parameter.default is None else str(parameter.default)
+        shown = default.lower() if isinstance(parameter.default, bool) else default
+        lines.append(_line(parameter.name, _type_name(parameter.type), shown, str(parameter.required).lower()))
     lines += ["outputType:\n", _line("name", "type_name", "nullable", "metadata")]
     for column in procedure.columns:
         lines.append(_line(column.name, _type_name(column.type), str(column.nullable).lower(), "{}"))

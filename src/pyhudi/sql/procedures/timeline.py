@@ -62,7 +62,7 @@ def show_timeline(context: CallContext, given: Given) -> Rows:
         *active,
         *((instant, kind) for instant, kind in archived if (instant.requested_time, instant.action) not in known),
     ]
-    rows = sorted(both, key=lambda one: (one[0].requested_time, one[0].state), reverse=True)
+    rows = sorted(both, key=lambda row: (row[0].requested_time, row[0].state), reverse=True)
     within = [row for row in rows if row[0].requested_time >= first and (not last or row[0].requested_time <= last)]
     for instant, kind in within:
         yield (
@@ -121,7 +121,7 @@ def export_instants(context: CallContext, given: Given) -> Rows:
     actions = {_action(word) for word in given.words("actions")}
     limit = given.number("limit")
     found = list(_bodies(table, actions))
-    found.sort(key=lambda one: one[0].requested_time, reverse=given.flag("desc"))
+    found.sort(key=lambda row: row[0].requested_time, reverse=given.flag("desc"))
     chosen = found if limit < 0 else found[:limit]
     for instant, data, path in chosen:
         target.put(instant_file_name(instant, table.version), _as_json(data, path))
@@ -140,8 +140,8 @@ def _bodies(table: TableState, actions: set[Action]) -> Iterator[tuple[Instant, 
 
 
 def _action(word: str) -> Action:
-    if word not in {each.value for each in Action}:
-        raise ConfigError(f"actions must be some of {', '.join(each.value for each in Action)}", action=word)
+    if word not in {action.value for action in Action}:
+        raise ConfigError(f"actions must be some of {', '.join(action.value for action in Action)}", action=word)
     return Action(word)
 
 

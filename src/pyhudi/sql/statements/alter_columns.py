@@ -81,7 +81,7 @@ class AlterColumns:
             if not _lacks_classes_of_hudi(error):
                 raise
             warnings.warn(
-                f"{self.entry.quoted} has its new columns. The Hive metastore still shows the former ones: the entry"
+                f"{self.entry.quoted} has its new columns. The Hive metastore still shows the previous ones: the entry"
                 " names classes of JVM Hudi, which Hive asks for. The next write of JVM Hudi brings it up to date",
                 CatalogWarning,
                 stacklevel=2,

@@ -49,11 +49,11 @@ class Rename:
         target = self.to.parts if len(self.to.parts) > 1 else (self.entry.database, self.to.parts[-1])
         if Names(spark).exists(Name(target, 0, 0)):
             raise TableExistsError("the catalog has a table of this name already", table=".".join(target))
-        former = self._name_table(spark, target[-1])
+        previous = self._name_table(spark, target[-1])
         try:
             plain_sql(spark, f"ALTER TABLE {self.entry.quoted} RENAME TO {quoted_name(*target[-2:])}")
         except Exception:
-            self._name_table(spark, former)
+            self._name_table(spark, previous)
             raise
         return no_rows(spark)
 

@@ -48,7 +48,11 @@ class Scope:
 
     def seen_values(self, assigned: Sequence[Assignment] | None) -> tuple[Assignment, ...] | None:
         """The same for the values of assignments."""
-        return None if assigned is None else tuple(replace(each, value=self.seen(each.value)) for each in assigned)
+        return (
+            None
+            if assigned is None
+            else tuple(replace(assignment, value=self.seen(assignment.value)) for assignment in assigned)
+        )
 
 
 def _with_definitions(found: Slice | None, part: Slice) -> Slice:

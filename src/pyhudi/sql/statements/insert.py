@@ -225,7 +225,7 @@ def insertion_overwrite(
         return Insertion(WriteOperation.INSERT_OVERWRITE_TABLE, {_MODE: "STATIC"})
     mode = options.get(_MODE) or setting(spark, _SPARK_MODE) or "STATIC"
     if mode.strip().upper() not in ("STATIC", "DYNAMIC"):
-        raise ConfigError("the overwrite mode is static or dynamic", mode=mode)
+        raise ConfigError(f"{_MODE}, or {_SPARK_MODE}, must be STATIC or DYNAMIC", given=mode)
     is_dynamic = mode.strip().upper() == "DYNAMIC"
     if static == partitions or (static and not is_dynamic):
         return Insertion(WriteOperation.INSERT_OVERWRITE, {_MODE: "DYNAMIC"}, of_clause=True)

@@ -68,7 +68,11 @@ class MergeInto:
         resolve = [(self.relation, lambda text: self._selected(spark, text).schema)]
         with tables_read_now() as read, pointing(self.text, (), resolve):
             rows = self._selected(spark, self.relation.text)
-        names = [(each.column.parts[-1], each.column.start) for when in self.clauses for each in when.assigned or ()]
+        names = [
+            (assignment.column.parts[-1], assignment.column.start)
+            for when in self.clauses
+            for assignment in when.assigned or ()
+        ]
         schema = spark_schema(table.schema)
         nothing = spark.createDataFrame([], schema).alias(self.target)
         with pointing(self.text, names, self._parts(nothing, rows)):
@@ -120,7 +124,7 @@ class MergeInto:
         parts: list[tuple[Slice, Callable[[str], Any]]] = [(self.on, lambda text: both.where(sql.expr(text)).schema)]
         for when in self.clauses:
             resolve = functools.partial(_resolved, seen[when.kind])
-            values = [each.value for each in when.assigned or ()]
+            values = [assignment.value for assignment in when.assigned or ()]
             parts += [(part, resolve) for part in (when.condition, *values) if part is not None]
         return parts
 

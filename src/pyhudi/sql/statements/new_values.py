@@ -82,9 +82,9 @@ def values_of(
         SqlStatementError: a column is a field of another, belongs to another table, or is given twice.
     """
     found: dict[str, Any] = {}
-    for each in assigned:
-        path = _path_of(text, each, sides, schema)
-        _put(found, path, each, text)
+    for assignment in assigned:
+        path = _path_of(text, assignment, sides, schema)
+        _put(found, path, assignment, text)
     fields = {} if schema is None else {field.name.lower(): field for field in schema.fields}
     return {
         name: value
@@ -94,9 +94,9 @@ def values_of(
     }
 
 
-def _path_of(text: str, each: Assignment, sides: Sequence[str], schema: StructType | None) -> tuple[str, ...]:
+def _path_of(text: str, assignment: Assignment, sides: Sequence[str], schema: StructType | None) -> tuple[str, ...]:
     """The column, and the fields inside of it, that an assignment names."""
-    parts = each.column.parts
+    parts = assignment.column.parts
     for cut in range(len(parts) - 1, 0, -1):
         if ".".join(parts[:cut]).lower() in {side.lower() for side in sides}:
             parts = parts[cut:]
@@ -105,21 +105,23 @@ def _path_of(text: str, each: Assignment, sides: Sequence[str], schema: StructTy
     for part in parts if len(parts) > 1 else ():
         inside = {field.name.lower(): field for field in kind.fields} if isinstance(kind, StructType) else {}
         if part.lower() not in inside:
-            raise error_at(text, each.column.start, f"{each.column} is no column of the table, and no field of one")
+            raise error_at(
+                text, assignment.column.start, f"{assignment.column} is no column of the table, and no field of one"
+            )
         kind = inside[part.lower()].dataType
     return parts
 
 
-def _put(found: dict[str, Any], path: Sequence[str], each: Assignment, text: str) -> None:
+def _put(found: dict[str, Any], path: Sequence[str], assignment: Assignment, text: str) -> None:
     """Note a value in a tree of columns and their fields, whose names keep the letter case of their first mention."""
     spelled = {name.lower(): name for name in found}
     name = spelled.get(path[0].lower(), path[0])
     if len(path) > 1 and isinstance(found.setdefault(name, {}), dict):
-        _put(found[name], path[1:], each, text)
+        _put(found[name], path[1:], assignment, text)
     elif name in spelled.values() or len(path) > 1:
-        raise error_at(text, each.column.start, f"column {each.column} is given two values")
+        raise error_at(text, assignment.column.start, f"column {assignment.column} is given two values")
     else:
-        found[name] = each.value.text
+        found[name] = assignment.value.text
 
 
 def _struct(kind: StructType, given: Mapping[str, Any], place: tuple[str, ...]) -> str:

@@ -40,7 +40,11 @@ class Queries:
 
     def of_values(self, assigned: Sequence[Assignment] | None) -> tuple[Assignment, ...] | None:
         """The same for the values of assignments."""
-        return None if assigned is None else tuple(replace(each, value=self.of(each.value)) for each in assigned)
+        return (
+            None
+            if assigned is None
+            else tuple(replace(assignment, value=self.of(assignment.value)) for assignment in assigned)
+        )
 
     @property
     def read_tables(self) -> bool:

@@ -46,8 +46,10 @@ class Update:
         if assigned is not None:
             values = values_of(self.text, assigned, (self.alias, *map(".".join, self.table.full_names)), schema)
         nothing = spark.createDataFrame([], schema).alias(self.alias)
-        names = [(each.column.parts[-1], each.column.start) for each in assigned or ()]
-        parts = [(each.value, lambda text: nothing.select(sql.expr(text)).schema) for each in assigned or ()]
+        names = [(assignment.column.parts[-1], assignment.column.start) for assignment in assigned or ()]
+        parts = [
+            (assignment.value, lambda text: nothing.select(sql.expr(text)).schema) for assignment in assigned or ()
+        ]
         if where is not None:
             parts.append((where, lambda text: nothing.where(sql.expr(text)).schema))
         verb = "DELETE" if values is None else "UPDATE"

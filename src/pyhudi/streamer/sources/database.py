@@ -114,8 +114,7 @@ class DatabaseSource:
 
     def _check(self, after: Checkpoint) -> None:
         """Raise `ConfigError` for the checkpoint of another table, query or column. JVM Hudi's does not say."""
-        known = {} if after.state is None else json.loads(after.state)
-        if known.get("checkpoint") == after.text and known.get("of", self._of) != self._of:
+        if after.state_under("checkpoint").get("of", self._of) != self._of:
             raise ConfigError(
                 "the checkpoint is that of another table, query or column, whose values say nothing of which rows are"
                 " new: give the `checkpoint` to go on from, or read all rows with a new `ignore_checkpoint`",

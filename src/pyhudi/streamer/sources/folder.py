@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyhudi.errors import ConfigError
 from pyhudi.storage.protocol import FileInfo, Storage
@@ -47,12 +47,11 @@ class ReadFiles:
             raise ConfigError(
                 "the checkpoint of a source of files is a time in milliseconds", checkpoint=checkpoint.text
             ) from error
-        if checkpoint.state is not None:
-            state: dict[str, Any] = json.loads(checkpoint.state)
-            if state.get("newest") == newest_ms:
-                files = frozenset((name, time) for name, time in state["files"])
-                return cls(since_ms=state["since"], files=files, folder=state.get("folder"))
-        return cls(since_ms=newest_ms + 1)  # of JVM Hudi, or given by the user
+        state = checkpoint.state_under("newest")
+        if not state:
+            return cls(since_ms=newest_ms + 1)  # of JVM Hudi, or given by the user
+        files = frozenset((name, time) for name, time in state["files"])
+        return cls(since_ms=state["since"], files=files, folder=state.get("folder"))
 
     def has(self, file: FileInfo) -> bool:
         """Whether the file has been read."""

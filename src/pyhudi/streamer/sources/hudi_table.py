@@ -78,10 +78,8 @@ def _check_table(table: HudiTable, after: Checkpoint) -> None:
 
     Cost: as `StreamOffset.is_of`.
     """
-    known = {} if after.state is None else json.loads(after.state)
-    if after.text is None or known.get(_POSITION) != after.text:
-        return
-    if not StreamOffset(after.text, write=known[_WRITE]).is_of(table.handle.state):
+    known = after.state_under(_POSITION)
+    if after.text is not None and known and not StreamOffset(after.text, write=known[_WRITE]).is_of(table.handle.state):
         raise ConfigError(
             "the checkpoint is that of another table, which stood here before, or of one whose timeline has lost the"
             " write that it was made at: read this one from its begin with a new `ignore_checkpoint`, or give the"

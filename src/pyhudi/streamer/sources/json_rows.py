@@ -207,8 +207,8 @@ def _pieces(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
 
 
 def _joined(values: pa.BinaryArray) -> pa.Buffer:
-    one = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    joined_values: Any = pc.binary_join(one, b"\n")
+    one_list = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+    joined_values: Any = pc.binary_join(one_list, b"\n")
     return joined_values[0].as_buffer()
 
 

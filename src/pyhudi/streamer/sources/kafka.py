@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -192,13 +192,13 @@ class KafkaSource:
         Cost: a read of the latter, where there are any.
         """
         put_off = put_off_deletes(messages, end, lambda value: self.decode(value, None, None))
-        former = deletes_again(after)
-        again = {**of_silent_partitions(former, put_off.messages), **put_off.again}
-        if not former or not put_off.messages.num_rows:
+        previous = deletes_again(after)
+        again = {**of_silent_partitions(previous, put_off.messages), **put_off.again}
+        if not previous or not put_off.messages.num_rows:
             return replace(put_off, again=again)
-        stops = {partition: offset + 1 for partition, offset in former.items()}
-        with_former = pa.concat_tables([self._messages(former, stops), put_off.messages])
-        return replace(put_off, messages=with_former, again=again)
+        stops = {partition: offset + 1 for partition, offset in previous.items()}
+        with_previous = pa.concat_tables([self._messages(previous, stops), put_off.messages])
+        return replace(put_off, messages=with_previous, again=again)
 
     def _origins(self, topic_id: str | None, messages: pa.Table, numbers: Sequence[int]) -> list[Origin]:
         """Where messages are. Another topic of the same name has other ones at the same offsets."""
@@ -217,10 +217,7 @@ def _place(messages: pa.Table, row: int) -> dict[str, int]:
 
 def _is_another(topic_id: str | None, after: Checkpoint) -> bool:
     """Whether the topic is another one of the same name. False where that cannot be known."""
-    if topic_id is None or after.state is None:
-        return False
-    state: dict[str, Any] = json.loads(after.state)
-    return state.get("checkpoint") == after.text and state.get("topic_id") not in (None, topic_id)
+    return topic_id is not None and after.state_under("checkpoint").get("topic_id") not in (None, topic_id)
 
 
 def _state(topic_id: str | None, text: str, again: Offsets) -> str | None:

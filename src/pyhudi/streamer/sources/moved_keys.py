@@ -8,7 +8,6 @@ reads it again, and takes the value from the table as it was before.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -73,10 +72,8 @@ def _is_delete(value: pa.BinaryArray, decode: Callable[[pa.BinaryArray], pa.Tabl
 
 def deletes_again(after: Checkpoint) -> Offsets:
     """The offsets of the deletes, by partition, that the batch before this one ended with."""
-    state: Mapping[str, Any] = {} if after.state is None else json.loads(after.state)
-    if state.get("checkpoint") != after.text:
-        return {}
-    return {int(partition): offset for partition, offset in state.get(_AGAIN, {}).items()}
+    again: Mapping[str, int] = after.state_under("checkpoint").get(_AGAIN, {})
+    return {int(partition): offset for partition, offset in again.items()}
 
 
 def with_deletes(state: Mapping[str, Any], again: Offsets) -> dict[str, Any]:

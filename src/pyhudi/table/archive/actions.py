@@ -50,7 +50,7 @@ def archived_instants(table: TableState, *, since: str = "") -> list[Instant]:
         times = [(instant.instant_time, None, instant.action) for instant in logged_instants(storage, version)]
     known = {(time, completed, action) for time, completed, action in times if action in _ACTIONS}
     found = [_completed(time, action, completed) for time, completed, action in known]
-    return sorted(found, key=lambda one: (one.requested_time, one.action), reverse=True)
+    return sorted(found, key=lambda action: (action.requested_time, action.action), reverse=True)
 
 
 def _completed(time: str, action: str, completed: str | None) -> Instant:

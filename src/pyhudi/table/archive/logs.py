@@ -115,8 +115,10 @@ def logged_replacements(storage: Storage, version: TableVersion, *, after: str) 
                 for instant in log.instants
             ):
                 writes = log.writes(storage).items()
-                found |= {time: one for (time, action), one in writes if action == Action.REPLACE_COMMIT.value}
-        return {time: entry for time, entry in found.items() if time > after}
+                found |= {
+                    time: metadata for (time, action), metadata in writes if action == Action.REPLACE_COMMIT.value
+                }
+        return {time: metadata for time, metadata in found.items() if time > after}
 
     return again_while_merged(load)
 

@@ -21,7 +21,7 @@ from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.testing.simulation.computed_writes import NUMBER
 from pyhudi.testing.simulation.full_writes import SCHEMA
-from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.history import Answer, History, Verdict
 
 CAPTURED_SCHEMA = pa.schema([*SCHEMA, ("note", pa.string()), ("number", pa.int32())])
 """The columns of simulated tables that capture changes, in the beginning."""
@@ -86,7 +86,7 @@ def check_replays(
     history: History, committed: AbstractSet[str], expected: Callable[[Collection[str]], Mapping[str, str]]
 ) -> Iterator[str]:
     """K20: whoever follows the captured changes has the rows of the writes that they have seen, at any time."""
-    for answer in history.told:
+    for answer in history.answers:
         if not answer.is_followed or answer.rows is None or not answer.seen <= committed:
             continue
         if dict(answer.rows) != (wanted := expected(answer.seen)):
@@ -100,7 +100,7 @@ def check_columns(table: TableState, history: History) -> Iterator[str]:
     if not table.config.cdc_enabled or schema is None:
         return
     names = schema.arrow.names
-    for event in history.told:
+    for event in history.answers:
         if not event.actor.startswith("add-"):
             continue
         column = added_column(event.actor)
@@ -110,18 +110,18 @@ def check_columns(table: TableState, history: History) -> Iterator[str]:
             yield f"K21: {event.actor} was refused, and the columns are {names}"
     if len({FORMER, RENAMED}.intersection(names)) != 1:
         yield f"K21: of a column that is renamed the table has {names}"
-    renames = [answer for answer in history.told if answer.actor.startswith("rename-")]
+    renames = [answer for answer in history.answers if answer.actor.startswith("rename-")]
     asked = sum(name.startswith("rename-") for name in history.requests)
     is_known = len(renames) == asked == 1 and renames[0].verdict is not Verdict.UNKNOWN
     if is_known and renames[0].instant not in history.undone and _is_done(renames[0]) is not (RENAMED in names):
         yield f"K21: the only rename was {renames[0].verdict.name}, and the columns are {names}"
-    widened = sum(answer.actor.startswith("widen-") and _is_done(answer) for answer in history.told)
+    widened = sum(answer.actor.startswith("widen-") and _is_done(answer) for answer in history.answers)
     if widened > _TYPES.index(schema.arrow.field("number").type):
         yield f"K21: {widened} changes of its type were acknowledged, and number is {schema.arrow.field('number').type}"
 
 
-def _is_done(one: Told) -> bool:
-    return one.verdict is Verdict.DONE
+def _is_done(answer: Answer) -> bool:
+    return answer.verdict is Verdict.DONE
 
 
 _TYPES = (pa.int32(), pa.int64(), pa.float64())

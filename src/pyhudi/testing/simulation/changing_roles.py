@@ -13,7 +13,7 @@ from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation.captured_changes import add_column, rename_column, replay, widen_column
 from pyhudi.testing.simulation.computed_writes import Computation, Computed
-from pyhudi.testing.simulation.history import Told, Verdict
+from pyhudi.testing.simulation.history import Answer, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request
 from pyhudi.testing.simulation.stage import Role, Stage, failed, serve, write
 
@@ -33,7 +33,7 @@ def _capture(stage: Stage) -> None:
         wrong = replay(table, rows, after=position)
         position = max((position_of(instant) for instant in table.timeline.completed_writes), default=position)
         stage.tell(
-            Told(
+            Answer(
                 actor=stage.seat.name,
                 verdict=Verdict.DONE,
                 began=began,
@@ -58,7 +58,7 @@ def _alter(change: Callable[[HudiTable, str], str]) -> Role:
             stage.tell(failed(stage, began, error))
         else:
             ended = stage.run.steps
-            stage.tell(Told(actor=name, verdict=Verdict.DONE, began=began, ended=ended, instant=instant))
+            stage.tell(Answer(actor=name, verdict=Verdict.DONE, began=began, ended=ended, instant=instant))
 
     return play
 

@@ -19,7 +19,7 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import HudiError
 from pyhudi.table.state import load_table
 from pyhudi.testing.simulation.changing_roles import ALTERING
-from pyhudi.testing.simulation.history import History, Told
+from pyhudi.testing.simulation.history import Answer, History
 from pyhudi.testing.simulation.indexed_tables import IndexWatcher, check_indexes
 from pyhudi.testing.simulation.invariants import (
     Watcher,
@@ -138,12 +138,12 @@ def replay(schedule: Schedule, powers: Powers = ALL_POWERS) -> Result:
 def _quiet() -> Iterator[None]:
     """Silence the warnings of writes that are expected to fail, which would be thousands."""
     logger = logging.getLogger("pyhudi")
-    former = logger.level
+    previous = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(former)
+        logger.setLevel(previous)
 
 
 def _following(choices: Mapping[int, str]) -> Chooser:
@@ -309,7 +309,7 @@ def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: se
     violation = run.violation or _wrong_end(scenario, run, history) or _neglected(run, watcher)
     is_cut = run.is_stopped and violation is None
     if violation is None and not is_cut:
-        end = hash((world.digest, tuple(told_key(answer) for answer in history.told)))
+        end = hash((world.digest, tuple(content_of_answer(answer) for answer in history.answers)))
         if checked is None or end not in checked:
             violation = _check(scenario, run, history, _excused(scenario, run, watcher))
             if checked is not None:
@@ -332,7 +332,7 @@ def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
     if run.error is not None:
         return f"K13: an actor ended by {run.error!r}"
     allowed = scenario.allowed_errors(run.powers)
-    for answer in history.told:
+    for answer in history.answers:
         if answer.error is not None and not isinstance(answer.error, allowed):
             return f"K13: {answer.actor} got {type(answer.error).__name__}: {answer.error}"
     return (
@@ -408,7 +408,17 @@ def _problem(
     return problems[0] if problems else None
 
 
-def told_key(one: Told) -> tuple[object, ...]:
+def content_of_answer(answer: Answer) -> tuple[object, ...]:
     """The content of an answer. Its time is part of it only for reads, whose result depends on the time."""
-    when = (one.began, one.ended) if one.rows is not None or one.is_whole else ()
-    return (one.actor, one.verdict, type(one.error), one.instant, one.position, one.rows, one.seen, one.since, *when)
+    when = (answer.began, answer.ended) if answer.rows is not None or answer.is_whole else ()
+    return (
+        answer.actor,
+        answer.verdict,
+        type(answer.error),
+        answer.instant,
+        answer.position,
+        answer.rows,
+        answer.seen,
+        answer.since,
+        *when,
+    )

@@ -21,7 +21,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Answer:
     """The answer of one call.
 
     Attributes:
@@ -60,12 +60,12 @@ class History:
     Attributes:
         requests: the request of each writer, by its name. Names of actors end with a dash and a number; names of the
             writers that created the table do not.
-        told: the answers, in their order.
+        answers: the answers, in their order.
         undone: the instant times of completed writes for which an actor requested a rollback.
         attempts: attempts of tasks for which their writes do not wait.
     """
 
     requests: dict[str, Request] = field(default_factory=dict)
-    told: list[Told] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     undone: set[str] = field(default_factory=set)
     attempts: list[Attempt] = field(default_factory=list)

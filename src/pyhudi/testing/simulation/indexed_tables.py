@@ -195,9 +195,9 @@ class IndexWatcher:
     fail: Callable[[str], None]
     table: TableState
 
-    def __call__(self, actor: Actor, operation: str, path: str, former: Stored | None) -> None:
+    def __call__(self, actor: Actor, operation: str, path: str, previous: Stored | None) -> None:
         """Look at one change."""
-        self.first(actor, operation, path, former)
+        self.first(actor, operation, path, previous)
         folder, _, name = path.rpartition("/")
         version = self.table.version
         instant = parse_instant_file_name(name, version) if folder == version.timeline_folder else None

@@ -37,7 +37,7 @@ from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_ro
 from pyhudi.testing.simulation.bucket_tables import is_of_undone_resize, resize_of
 from pyhudi.testing.simulation.captured_changes import check_captured, check_columns, check_replays
 from pyhudi.testing.simulation.file_invariants import check_blocks, check_metadata_table
-from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
+from pyhudi.testing.simulation.history import EXPIRY, Answer, History, Verdict
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER, Request
 from pyhudi.testing.simulation.scheduler import Actor, Run
 from pyhudi.testing.simulation.world import Stored
@@ -97,27 +97,27 @@ class Watcher:
             path for path in self.strays if path in world.objects and not self.run.actors[self.makers[path]].is_dead
         )
 
-    def __call__(self, actor: Actor, operation: str, path: str, former: Stored | None) -> None:
+    def __call__(self, actor: Actor, operation: str, path: str, previous: Stored | None) -> None:
         """See `simulated.Watch`."""
         is_removal = operation in ("delete", "delete_folder")
         folder, _, name = path.rpartition("/")
         if folder == self.table.version.timeline_folder:
             instant = parse_instant_file_name(name, self.table.version)
             if instant is not None:
-                found = self._removed(actor, instant) if is_removal else self._put(actor, instant, path, former)
+                found = self._removed(actor, instant) if is_removal else self._put(actor, instant, path, previous)
                 self._report(found)
         elif folder == self.table.version.history_folder and (name == VERSION_FILE or is_archive_file(name)):
             self._report(next(archived_twice(self.table), None))
         elif not path.startswith(".hoodie") and parse_data_file(name) is not None:
-            self._report(self._removed_data(actor, path) if is_removal else self._put_data(actor, path, former))
+            self._report(self._removed_data(actor, path) if is_removal else self._put_data(actor, path, previous))
 
     def _report(self, found: str | None) -> None:
         if found is not None:
             self.run.fail(found)
 
-    def _put(self, actor: Actor, instant: Instant, path: str, former: Stored | None) -> str | None:
+    def _put(self, actor: Actor, instant: Instant, path: str, previous: Stored | None) -> str | None:
         stored = self.run.world.objects[path]
-        if former is not None and self.run.world.exclusive:
+        if previous is not None and self.run.world.exclusive:
             return f"K5: {path} was replaced"
         if instant.action is Action.CLEAN and instant.state is InstantState.REQUESTED:
             paths = decode_clean_plan(stored.data, path=path).paths
@@ -215,8 +215,8 @@ class Watcher:
             return f"K17: {instant.requested_time} left the timeline before {older[0].requested_time}"
         return None
 
-    def _put_data(self, actor: Actor, path: str, former: Stored | None) -> str | None:
-        if former is not None and self.run.world.exclusive:
+    def _put_data(self, actor: Actor, path: str, previous: Stored | None) -> str | None:
+        if previous is not None and self.run.world.exclusive:
             return f"K5: {path} was replaced"
         self.makers[path] = actor.number
         name = parse_data_file(path.rpartition("/")[2])
@@ -272,7 +272,7 @@ class Facts:
         metadata = self.metadata[instant_time]
         otherwise = EXPIRY if metadata.operation is WriteOperation.DELETE_PARTITION else ""
         if metadata.operation is WriteOperation.ALTER_SCHEMA:
-            return next((answer.actor for answer in self.history.told if answer.instant == instant_time), "")
+            return next((answer.actor for answer in self.history.answers if answer.instant == instant_time), "")
         return metadata.extra.get(WRITER, otherwise)
 
     def before(self, seen: Collection[str]) -> frozenset[str]:
@@ -373,14 +373,14 @@ def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
 
 def check_readers(facts: Facts) -> Iterator[str]:
     """K2, K3: each reader saw the completed writes of one moment, all that were acknowledged before among them."""
-    for answer in facts.history.told:
+    for answer in facts.history.answers:
         if (answer.rows is None and not answer.is_whole) or answer.is_followed:
             continue
         seen = answer.seen if answer.is_whole else facts.before(answer.seen)
         wanted = facts.expected(seen)
         if answer.rows is not None and seen <= facts.metadata.keys() and dict(answer.rows) != wanted:
             yield f"K2: {answer.actor} saw {answer.rows}, and the table was {sorted(wanted.items())}"
-        for before in facts.history.told:
+        for before in facts.history.answers:
             is_earlier = before.verdict is Verdict.DONE and before.instant is not None and before.ended < answer.began
             if is_earlier and before.instant not in seen | facts.history.undone:
                 yield f"K3: {answer.actor} began after {before.actor} was done, and did not see its write"
@@ -389,7 +389,7 @@ def check_readers(facts: Facts) -> Iterator[str]:
 def check_answers(facts: Facts) -> Iterator[str]:
     """K3: what was acknowledged is there, what was refused is not, and what is unknown can be found out."""
     committed = {facts.writer(time): time for time in facts.metadata}
-    for answer in facts.history.told:
+    for answer in facts.history.answers:
         if answer.rows is not None or answer.actor not in facts.history.requests:
             continue
         match answer.verdict:
@@ -406,7 +406,7 @@ def check_answers(facts: Facts) -> Iterator[str]:
                     yield f"K3: {instant} is said to be {outcome.value}, which it is not"
 
 
-def _is_own(facts: Facts, answer: Told) -> bool:
+def _is_own(facts: Facts, answer: Answer) -> bool:
     """Whether the write in an actor's answer must be its own: not if it was undone, another's batch, or none at all."""
     return answer.instant not in {*facts.history.undone, None} and facts.history.requests[answer.actor].batch is None
 
@@ -418,7 +418,7 @@ def _instant_of(error: HudiError | None) -> str | None:
 
 def check_conflicts(history: History) -> Iterator[str]:
     """K13: no write fails because of writers in other partitions. Does not hold where compactions are planned."""
-    for answer in history.told:
+    for answer in history.answers:
         if not isinstance(answer.error, WriteConflictError) or answer.actor not in history.requests:
             continue
         mine = history.requests[answer.actor]
@@ -522,8 +522,8 @@ def check_followers(facts: Facts) -> Iterator[str]:
     """K12: an incremental reader gets each write once. Not in version 6, as with JVM Hudi."""
     if not facts.table.version.has_completion_times:
         return
-    for actor in {answer.actor for answer in facts.history.told if answer.since is not None}:
-        reads = [answer for answer in facts.history.told if answer.actor == actor and answer.since is not None]
+    for actor in {answer.actor for answer in facts.history.answers if answer.since is not None}:
+        reads = [answer for answer in facts.history.answers if answer.actor == actor and answer.since is not None]
         given = [time for read in reads for time in read.seen]
         last = max(read.position for read in reads)
         missed = {
@@ -546,7 +546,7 @@ def check_attempts(facts: Facts, *, are_swept: bool) -> Iterator[str]:
     `are_swept`: whether all actors have ended, and one more write has visited all partitions since. Files of attempts
     of completed writes may stay, and logs of version 6, whose names do not tell their write.
     """
-    seen = [(answer.actor, row) for answer in facts.history.told for row in answer.rows or ()]
+    seen = [(answer.actor, row) for answer in facts.history.answers for row in answer.rows or ()]
     for who, (key, value) in (*seen, *(("the table", row) for row in facts.read(facts.table, None))):
         if value == STRAY:
             yield f"K15: {who} shows {key} as an attempt wrote it that its write did not wait for"

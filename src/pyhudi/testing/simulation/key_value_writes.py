@@ -202,10 +202,10 @@ def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
     )
 
 
-def rows_of_slice(view: FileSystemView, timeline: Timeline, one: FileSlice) -> dict[str, str]:
+def rows_of_slice(view: FileSystemView, timeline: Timeline, file_slice: FileSlice) -> dict[str, str]:
     """The rows of a slice: those of its base file, merged with its logs."""
-    rows: dict[str, str] = {} if one.base is None else json.loads(view.storage.read(one.base.path))
-    files = slice_files(one.base, one.logs)
+    rows: dict[str, str] = {} if file_slice.base is None else json.loads(view.storage.read(file_slice.base.path))
+    files = slice_files(file_slice.base, file_slice.logs)
     blocks = with_archive(block_filter(timeline, timeline.completed_times), view.archived)
     return _with_logs(view.storage, rows, files.logs, files.judged_by(blocks))
 
@@ -249,9 +249,15 @@ def _profile(
 
 
 def _rewrite(
-    storage: Storage, target: WriteTarget, one: FileSlice, rows: Mapping[str, str], context: TaskContext = _CONTEXT
+    storage: Storage,
+    target: WriteTarget,
+    file_slice: FileSlice,
+    rows: Mapping[str, str],
+    context: TaskContext = _CONTEXT,
 ) -> WriteStat:
-    return _write_base(storage, target, one.partition_path, one.file_id, one, rows, inserts=0, context=context)
+    return _write_base(
+        storage, target, file_slice.partition_path, file_slice.file_id, file_slice, rows, inserts=0, context=context
+    )
 
 
 def _write_base(
@@ -259,22 +265,22 @@ def _write_base(
     target: WriteTarget,
     partition_path: str,
     group: str,
-    former: FileSlice | None,
+    previous: FileSlice | None,
     rows: Mapping[str, str],
     *,
     inserts: int,
     context: TaskContext = _CONTEXT,
 ) -> WriteStat:
     name = BaseFileName(group, context.write_token, target.instant_time)
-    kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
+    kind = MarkerKind.CREATE if previous is None else MarkerKind.MERGE
     body = json.dumps(rows).encode()
     _put_file(storage, target, f"{partition_path}/{name}", kind, body)
     return WriteStat(
         file_id=group,
         path=f"{partition_path}/{name}",
         partition_path=partition_path,
-        prev_commit=NO_PREVIOUS_COMMIT if former is None else former.instant_time,
-        prev_base_file=str(former.base.name) if former is not None and former.base is not None else None,
+        prev_commit=NO_PREVIOUS_COMMIT if previous is None else previous.instant_time,
+        prev_base_file=str(previous.base.name) if previous is not None and previous.base is not None else None,
         num_writes=len(rows),
         num_inserts=inserts,
         num_update_writes=len(rows) - inserts,
@@ -287,11 +293,11 @@ def _append(
     storage: Storage,
     target: WriteTarget,
     view: FileSystemView,
-    one: FileSlice,
+    file_slice: FileSlice,
     values: Values,
     context: TaskContext,
 ) -> WriteStat:
-    to = slice_to_append(view, one, target.instant_time)
+    to = slice_to_append(view, file_slice, target.instant_time)
     name = LogFileName(to.file_id, to.name_time, to.first_version, to.write_token(context))
     headers = {BlockHeader.INSTANT_TIME: target.instant_time, BlockHeader.SCHEMA: target.files.avro_schema}
     body = b"".join(encode_block(BlockType.AVRO_DATA, headers, json.dumps(values).encode()))
@@ -336,7 +342,7 @@ class ThinEngine(LocalEngine):
 
 
 def _compact(task: CompactTask) -> WriteStat:
-    storage, former = open_spec(task.target.storage), task.former
+    storage, previous = open_spec(task.target.storage), task.previous
     base: dict[str, str] = {} if task.files.base is None else json.loads(storage.read(task.files.base))
     rows = _with_logs(storage, base, task.files.logs, task.files.judged_by(task.merging.blocks))
     name = BaseFileName(task.file_id, replace(_CONTEXT, stage=task.run).write_token, task.target.instant_time)
@@ -346,8 +352,8 @@ def _compact(task: CompactTask) -> WriteStat:
         file_id=task.file_id,
         path=f"{task.partition_path}/{name}",
         partition_path=task.partition_path,
-        prev_commit=former.instant_time if former else NO_PREVIOUS_COMMIT,
-        prev_base_file=former.file_name if former else None,
+        prev_commit=previous.instant_time if previous else NO_PREVIOUS_COMMIT,
+        prev_base_file=previous.file_name if previous else None,
         num_writes=len(rows),
         num_update_writes=len(rows),
         total_write_bytes=len(body),

@@ -48,7 +48,7 @@ from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation import indexed_tables
 from pyhudi.testing.simulation.bucket_tables import LOCK_LESS, ROLES_OF
 from pyhudi.testing.simulation.changing_roles import ALTERING, CAPTURED, CAPTURED_IN_LOGS, CHANGING, COMPUTING
-from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
+from pyhudi.testing.simulation.history import EXPIRY, Answer, History, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
 from pyhudi.testing.simulation.scheduler import AGES_MS, Powers
 from pyhudi.testing.simulation.simulated import NoLocks
@@ -337,7 +337,7 @@ def _read(stage: Stage) -> None:
         table = load_table(stage.seat.storage)
         rows = tuple(stage.seat.kind.read(table, None))
         stage.tell(
-            Told(
+            Answer(
                 actor=stage.seat.name,
                 verdict=Verdict.DONE,
                 began=began,
@@ -361,7 +361,7 @@ def _recall(stage: Stage) -> None:
         times = table.timeline.completed_times.union(write.requested_time for write, _ in archived)
         ended = stage.run.steps
         stage.tell(
-            Told(actor=stage.seat.name, verdict=Verdict.DONE, began=began, ended=ended, seen=times, is_whole=True)
+            Answer(actor=stage.seat.name, verdict=Verdict.DONE, began=began, ended=ended, seen=times, is_whole=True)
         )
 
     for _ in range(POLLS):
@@ -379,7 +379,7 @@ def _follow(stage: Stage) -> None:
         new = [write for write in writes if position_of(write) > position]
         since, position = position, max([position, *(position_of(instant) for instant in new)])
         stage.tell(
-            Told(
+            Answer(
                 actor=stage.seat.name,
                 verdict=Verdict.DONE,
                 began=began,

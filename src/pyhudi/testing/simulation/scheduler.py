@@ -389,7 +389,7 @@ class Run:
             actor for actor in self.actors if not actor.is_done and actor.wakes_ms is not None and actor not in able
         ]
         if not able:
-            able = sorted(asleep, key=lambda one: one.wakes_ms or 0)[:1]
+            able = sorted(asleep, key=lambda actor: actor.wakes_ms or 0)[:1]
         elif all(actor.is_paused for actor in able):
             # Suspended actors may stay suspended until the sleeping ones wake.
             able += [actor for actor in asleep if actor.waits_for is None]

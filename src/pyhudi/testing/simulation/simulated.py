@@ -160,8 +160,8 @@ class SimStorage:
             self._world.late.append(LatePut(path, data, version))
             self._actor.learn(fault)
             raise UnavailableError("the store did not answer: the schedule asked for it", path=join(URI, path))
-        former = self._world.objects.get(path)
-        there = 0 if former is None else former.version
+        previous = self._world.objects.get(path)
+        there = 0 if previous is None else previous.version
         is_checked = version is not None and (version > 0 or self._world.exclusive)
         if is_checked and there != version:
             self._actor.learn(there)
@@ -170,15 +170,15 @@ class SimStorage:
             raise PreconditionFailedError("another actor changed or removed the object", path=join(URI, path))
         written = self._world.set(path, data)
         self._actor.learn(written)
-        self._watch(self._actor, operation, path, former)
+        self._watch(self._actor, operation, path, previous)
         self._answer(fault, path)
         return written
 
     def _remove(self, operation: str, path: str) -> None:
-        former = self._world.objects.get(path)
-        if former is not None:
+        previous = self._world.objects.get(path)
+        if previous is not None:
             self._world.remove(path)
-            self._watch(self._actor, operation, path, former)
+            self._watch(self._actor, operation, path, previous)
 
     def complete(self, path: str, data: bytes) -> None:
         """Create the object of an output, or a half of it if the actor dies in the call."""
@@ -187,11 +187,11 @@ class SimStorage:
             self._world.set(path, data[: len(data) // 2])
             self._run.kill(self._actor)
             raise SimulatedCrash
-        former = self._world.objects.get(path)
-        if former is not None and self._world.exclusive:
+        previous = self._world.objects.get(path)
+        if previous is not None and self._world.exclusive:
             raise AlreadyExistsError("there is an object at this path already", path=join(URI, path))
         self._world.set(path, data)
-        self._watch(self._actor, "close_output", path, former)
+        self._watch(self._actor, "close_output", path, previous)
         self._answer(fault, path)
 
 

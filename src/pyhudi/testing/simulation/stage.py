@@ -1,4 +1,4 @@
-"""The stage of a role: what its program gets, and how it tells what it was told."""
+"""The stage of a role: what its program gets, and how it reports the answers of its calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyhudi.errors import CommitOutcomeUnknownError, HudiError
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.history import Answer, History, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request
 from pyhudi.testing.simulation.scheduler import Actor, Run
 from pyhudi.testing.simulation.start_tables import Seat
@@ -22,9 +22,9 @@ class Stage:
     seat: Seat
     history: History
 
-    def tell(self, told: Told) -> None:
-        """Add what a call told its caller; what it was told is a part of what the actor knows."""
-        self.history.told.append(told)
+    def tell(self, answer: Answer) -> None:
+        """Add the answer of a call, which becomes a part of what the actor knows."""
+        self.history.answers.append(answer)
 
 
 Role = Callable[[Stage], None]
@@ -42,7 +42,7 @@ def write(request: Callable[[str], Request]) -> Role:
             stage.tell(failed(stage, began, error))
         else:
             stage.tell(
-                Told(
+                Answer(
                     actor=seat.name,
                     verdict=Verdict.DONE,
                     began=began,
@@ -55,11 +55,11 @@ def write(request: Callable[[str], Request]) -> Role:
     return play
 
 
-def failed(stage: Stage, began: int, error: HudiError) -> Told:
+def failed(stage: Stage, began: int, error: HudiError) -> Answer:
     """The answer of a call that raised an error."""
     is_unknown = isinstance(error, CommitOutcomeUnknownError)
     verdict = Verdict.UNKNOWN if is_unknown else Verdict.REFUSED
-    return Told(actor=stage.seat.name, verdict=verdict, began=began, ended=stage.run.steps, error=error)
+    return Answer(actor=stage.seat.name, verdict=verdict, began=began, ended=stage.run.steps, error=error)
 
 
 def values(operation: WriteOperation, *keys: str, replaces: tuple[str, ...] = ()) -> Role:

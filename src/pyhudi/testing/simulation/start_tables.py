@@ -306,7 +306,7 @@ def _prepared(kind: Kind) -> World:
     return world
 
 
-def _former_archive() -> tuple[str, bytes]:
+def _previous_archive() -> tuple[str, bytes]:
     """A file of the archive of version 6, with a commit before all others that wrote nothing: archives merge it."""
     path = f"{V6.history_folder}/{archive_file_name(1)}"
     first = Instant(InstantTime("20200101000000000"), Action.COMMIT, InstantState.COMPLETED)
@@ -314,7 +314,7 @@ def _former_archive() -> tuple[str, bytes]:
     return path, encode_archive_file([state], path=path)
 
 
-_FORMER_ARCHIVE = _former_archive()
+_FORMER_ARCHIVE = _previous_archive()
 
 
 def prepared(kind: Kind) -> World:

@@ -222,11 +222,11 @@ def _missing_input(storage: Storage, timeline: Timeline, clustering: Instant) ->
     """
     plan = load_clustering_plan(storage, timeline.version, clustering)
     slices = () if plan is None else tuple(plan.slices)
-    there = {path: set(storage.list_names(path)) for path in {each.partition_path for each in slices}}
+    there = {path: set(storage.list_names(path)) for path in {file_slice.partition_path for file_slice in slices}}
     missing = (
-        f"{each.partition_path}/{name}"
-        for each in slices
-        for name in sorted(each.file_names - there[each.partition_path])
+        f"{file_slice.partition_path}/{name}"
+        for file_slice in slices
+        for name in sorted(file_slice.file_names - there[file_slice.partition_path])
     )
     return next(missing, None)
 

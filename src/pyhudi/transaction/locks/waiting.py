@@ -26,7 +26,7 @@ class Lease:
     """A span of time that began `at_ms`, or `at_seconds` by the monotonic clock, and lasts `duration_ms`.
 
     Two clocks, because either may stop where the lease does not: the wall clock may be set back, and the monotonic one
-    stands still while some machines sleep. The one that has seen more time pass is believed.
+    stands still while some machines sleep. The one that has seen more time pass counts.
     """
 
     clock: Clock

@@ -157,11 +157,11 @@ def _run(job: WriteJob, plan: BootstrapPlan, options: Mapping[str, str], *, chec
                 stats.append(files_of(job, plan, transaction, markers, progress))
         check_unique(job, [stat for of_mode in stats for stat in of_mode], check_keys)
         check_unchanged(plan.source)
-        former: Transaction | None = None
+        previous: Transaction | None = None
         try:
             for (transaction, operation, _), of_mode in zip(begun, stats, strict=True):
-                committed(job, _after(transaction, former), operation, of_mode, None)
-                former = transaction
+                committed(job, _after(transaction, previous), operation, of_mode, None)
+                previous = transaction
         except CommitOutcomeUnknownError:
             raise
         except (Exception, KeyboardInterrupt, SystemExit):
@@ -170,15 +170,15 @@ def _run(job: WriteJob, plan: BootstrapPlan, options: Mapping[str, str], *, chec
             raise
 
 
-def _after(transaction: Transaction, former: Transaction | None) -> Transaction:
-    """The transaction, which is not completed unless the former commit still stands."""
-    if former is None:
+def _after(transaction: Transaction, previous: Transaction | None) -> Transaction:
+    """The transaction, which is not completed unless the previous commit still stands."""
+    if previous is None:
         return transaction
     base = transaction.base.reload()
-    if former.instant_time not in base.timeline.completed_times:
+    if previous.instant_time not in base.timeline.completed_times:
         raise LockLostError(
             "another process took this bootstrap for dead and rolled its first commit back; run it again",
-            instant=former.instant_time,
+            instant=previous.instant_time,
         )
     return replace(transaction, base=base)
 

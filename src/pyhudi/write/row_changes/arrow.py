@@ -61,7 +61,7 @@ class ArrowChanges:
 
 def changes_schema(job: WriteJob) -> pa.Schema:
     """The control columns, and those of the table, which may be null in rows that are deleted."""
-    return pa.schema([*CONTROL_FIELDS, *(each.with_nullable(True) for each in job.schema.arrow)])
+    return pa.schema([*CONTROL_FIELDS, *(field.with_nullable(True) for field in job.schema.arrow)])
 
 
 def changes_of_merge(job: WriteJob, plan: MergePlan, source: Any, read_target: ReadTarget) -> ArrowChanges:
@@ -137,8 +137,8 @@ class _Merge:
         stored = pa.schema([*CONTROL_FIELDS[:2], *job.schema.arrow])
         self.joint_schema = pa.schema(
             [
-                *(each.with_name(f"{plan.target}.{each.name}").with_nullable(True) for each in stored),
-                *(each.with_name(f"{plan.source}.{each.name}").with_nullable(True) for each in source),
+                *(field.with_name(f"{plan.target}.{field.name}").with_nullable(True) for field in stored),
+                *(field.with_name(f"{plan.source}.{field.name}").with_nullable(True) for field in source),
             ]
         )
 
@@ -163,7 +163,8 @@ class _Merge:
         code = np.select([applies for applies, _ in made], [change for _, change in made], default=0)
         names = {name.lower(): name for name in source.column_names}
         columns = [
-            _as_type(source.column(names[each.name.lower()]), each.type, each.name) for each in self.job.schema.arrow
+            _as_type(source.column(names[field.name.lower()]), field.type, field.name)
+            for field in self.job.schema.arrow
         ]
         nothing = pa.nulls(source.num_rows, pa.string())
         coded = [nothing, nothing, pa.array(code, pa.int8()), *columns]
@@ -244,7 +245,7 @@ class _Merge:
             sides = [self.plan.source]
         elif clause in self.plan.not_matched_by_source:
             sides = [self.plan.target]
-        visible = [each for each in self.joint_schema if each.name.partition(".")[0] in sides]
+        visible = [field for field in self.joint_schema if field.name.partition(".")[0] in sides]
         return _operand(value, pa.schema(visible), column)
 
     def _of_target(self, value: Any, clause: Clause) -> list[str]:
@@ -290,7 +291,7 @@ class _Merge:
         if source is not None:
             columns |= {f"{self.plan.source}.{name}": source.column(name) for name in source.column_names}
         arrays = [
-            columns[each.name] if each.name in columns else pa.nulls(count, each.type) for each in self.joint_schema
+            columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in self.joint_schema
         ]
         return pa.Table.from_arrays(arrays, schema=self.joint_schema)
 
@@ -328,15 +329,15 @@ def _changed(
         nothing if stored is None or is_global(job) else rows.column(stored[PARTITION_PATH]),
         pa.repeat(pa.scalar(int(change), pa.int8()), count),
     ]
-    for each in job.schema.arrow:
-        if values is not None and each.name in values:
-            columns.append(_as_type(values[each.name], each.type, each.name))
-        elif stored is None or (values is None and not is_kept(job, each.name) and not _orders(job, each.name)):
-            columns.append(pa.nulls(count, each.type))
-        elif stored.get(each.name) in read:
-            columns.append(_as_type(rows.column(stored[each.name]), each.type, each.name))
+    for field in job.schema.arrow:
+        if values is not None and field.name in values:
+            columns.append(_as_type(values[field.name], field.type, field.name))
+        elif stored is None or (values is None and not is_kept(job, field.name) and not _orders(job, field.name)):
+            columns.append(pa.nulls(count, field.type))
+        elif stored.get(field.name) in read:
+            columns.append(_as_type(rows.column(stored[field.name]), field.type, field.name))
         else:
-            columns.append(pa.nulls(count, each.type))
+            columns.append(pa.nulls(count, field.type))
     return pa.Table.from_arrays(columns, schema=changes_schema(job))
 
 
@@ -414,9 +415,9 @@ def _join_type(target: pa.DataType, source: pa.DataType, column: str) -> pa.Data
 
 
 def _spelled(schema: pa.Schema, name: str, side: str) -> str:
-    for each in schema.names:
-        if each.lower() == name.lower():
-            return str(each)
+    for column in schema.names:
+        if column.lower() == name.lower():
+            return str(column)
     raise ConfigError(f"ON names column {name!r}, which {side!r} does not have", column=name, columns=schema.names)
 
 

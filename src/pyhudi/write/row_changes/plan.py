@@ -279,7 +279,7 @@ def changes_by_record(stored: Flags, deletes: Flags, absent: Flags, comparable: 
 def is_kept(job: WriteJob, name: str) -> bool:
     """Whether the change of a deleted row needs a column: for its key and path, or because it may not be null."""
     fields = (*job.keys.record_key_fields, *job.keys.partition_field_names)
-    return name in {each.partition(".")[0] for each in fields} or not job.schema.arrow.field(name).nullable
+    return name in {field.partition(".")[0] for field in fields} or not job.schema.arrow.field(name).nullable
 
 
 def has_exact_text(kind: pa.DataType) -> bool:
@@ -325,8 +325,8 @@ def asks_whether_stored(plan: MergePlan, keys: ChangeKeys, *, is_joined: bool) -
 def expressions_of(plan: MergePlan) -> tuple[Any, ...]:
     """The conditions and values of a merge."""
     clauses: tuple[Clause, ...] = (*plan.matched, *plan.not_matched, *plan.not_matched_by_source)
-    values = (value for each in clauses if not isinstance(each, Delete) for value in (each.values or {}).values())
-    return (plan.on, *(each.condition for each in clauses), *values)
+    values = (value for clause in clauses if not isinstance(clause, Delete) for value in (clause.values or {}).values())
+    return (plan.on, *(clause.condition for clause in clauses), *values)
 
 
 def rows_read(job: WriteJob, plan: MergePlan) -> RowsRead:
@@ -335,7 +335,7 @@ def rows_read(job: WriteJob, plan: MergePlan) -> RowsRead:
         return RowsRead.CHANGED
     fields = job.keys.partition_fields
     compared = {target.lower() for target, _ in equalities(plan) or ()}
-    is_pinned = all(each.kind is PartitionFieldKind.SIMPLE and each.name.lower() in compared for each in fields)
+    is_pinned = all(field.kind is PartitionFieldKind.SIMPLE and field.name.lower() in compared for field in fields)
     return RowsRead.CHANGED if is_pinned else RowsRead.ALL
 
 

@@ -1,4 +1,4 @@
-"""The record index follows every action: applying its records to the former entries gives those of a new build."""
+"""The record index follows every action: applying its records to the previous entries gives those of a new build."""
 
 from __future__ import annotations
 

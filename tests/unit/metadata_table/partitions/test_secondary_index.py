@@ -1,4 +1,4 @@
-"""Secondary indexes follow every action: applying their records to the former entries gives those of a new build."""
+"""Secondary indexes follow every action: applying their records to the previous entries gives those of a new build."""
 
 from __future__ import annotations
 

@@ -16,12 +16,13 @@ from tests.support.tables import new_table, open_table
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.io.slices.files import SliceFiles
-from pyhudi.read.scan import ScanSlice, plan_scan
+from pyhudi.read.scan import ScanSlice, plan_table_scan
 from pyhudi.read.skipping import file_bounds
 from pyhudi.read.skipping.comparisons import Comparison
 from pyhudi.read.skipping.file_bounds import FilePruner, FooterRanges
 from pyhudi.read.skipping.predicates import AllOf, AnyOf, NullTest, Predicate
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.state import load_table
 
 UTC = dt.UTC
 
@@ -241,7 +242,7 @@ def test_statistics_of_the_metadata_table_spare_the_footers(
     predicate: Predicate, ids: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = indexed_table()
-    plan = plan_scan(storage, ReadConfig.from_options({}))
+    plan = plan_table_scan(load_table(storage), ReadConfig.from_options({}))
     files = FilePruner(plan.slices, plan.schema, FooterRanges(plan.storage, plan.schema), plan)
     monkeypatch.setattr(file_bounds, "read_bounds", no_footer)
 
@@ -261,7 +262,7 @@ def first_id(storage: MemoryStorage, one: ScanSlice) -> int:
 
 def test_statistics_of_the_metadata_table_know_no_file_of_another_plan() -> None:
     storage = indexed_table()
-    plan = plan_scan(storage, ReadConfig.from_options({}))
+    plan = plan_table_scan(load_table(storage), ReadConfig.from_options({}))
     others = tuple(replace(one, files=SliceFiles(f"{one.files.base}x", ())) for one in plan.slices)
     files = FilePruner(others, plan.schema, FooterRanges(plan.storage, plan.schema), plan)
 

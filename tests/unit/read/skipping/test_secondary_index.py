@@ -85,7 +85,7 @@ def _shared(version: int, options: dict[str, str]) -> pyhudi.HudiTable:
     return _tables[key]
 
 
-def test_scan_of_a_former_moment_does_not_ask_what_a_later_write_has_moved() -> None:
+def test_scan_of_a_previous_moment_does_not_ask_what_a_later_write_has_moved() -> None:
     table = _table()
     by_value, by_key = table.scan(["id"], where=[("note", "==", "note 7")]), table.scan(["id"], where=[("id", "==", 7)])
     _open(table.handle.state.storage).upsert(rows((7, "oslo", 9, "moved")))

@@ -192,24 +192,24 @@ def test_a_write_before_something_that_is_pending_is_refused(action: timeline_fo
 
 
 @pytest.mark.parametrize("kind", [COW[0], COW[2]], ids=str)
-def test_a_write_whose_former_files_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
+def test_a_write_whose_previous_files_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
     storage = prepared(kind)
     first = writes_of(storage)[0]
-    (former,) = [
+    (previous,) = [
         info.path
         for info in storage.list_folder("city=oslo").files
         if isinstance(name := parse_data_file(info.name), BaseFileName) and name.instant_time == first
     ]
-    storage.delete(former)
+    storage.delete(previous)
     assert_refused(storage, writes_of(storage)[-1], "a cleaner has removed")
 
 
 @pytest.mark.parametrize("kind", [COW[2], V6, V9], ids=str)
-def test_a_replacement_whose_former_groups_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
+def test_a_replacement_whose_previous_groups_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
     storage = prepared(kind)
-    former = [info.path for info in storage.list_folder("city=oslo").files]
+    previous = [info.path for info in storage.list_folder("city=oslo").files]
     opened(storage).insert_overwrite(rows((8, "oslo", 9, "z")))
-    for path in former:
+    for path in previous:
         storage.delete(path)
     assert_refused(storage, writes_of(storage)[-1], "a cleaner has removed")
 

@@ -11,7 +11,7 @@ from pyhudi.errors import CommitOutcomeUnknownError, WriteConflictError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.table.state import load_table
 from pyhudi.testing.simulation.file_invariants import check_metadata_table
-from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.history import Answer, History, Verdict
 from pyhudi.testing.simulation.invariants import (
     Facts,
     check_answers,
@@ -34,8 +34,8 @@ from pyhudi.testing.simulation.world import World
 TIMELINE = ".hoodie/timeline"
 
 
-def told(**values: object) -> Told:
-    return replace(Told(actor="w", verdict=Verdict.DONE, began=0, ended=1), **values)  # type: ignore[arg-type]
+def answer_of(**values: object) -> Answer:
+    return replace(Answer(actor="w", verdict=Verdict.DONE, began=0, ended=1), **values)  # type: ignore[arg-type]
 
 
 def facts(world: World, history: History | None = None) -> Facts:
@@ -57,8 +57,10 @@ def data_file(world: World) -> str:
 
 def test_a_table_at_rest_violates_nothing() -> None:
     world, instant, _ = start()
-    history = History(told=[told(actor="start", instant=instant), told(began=2, rows=(*sorted(START.items()),))])
-    history.told[1] = replace(history.told[1], seen=frozenset({instant}))
+    history = History(
+        answers=[answer_of(actor="start", instant=instant), answer_of(began=2, rows=(*sorted(START.items()),))]
+    )
+    history.answers[1] = replace(history.answers[1], seen=frozenset({instant}))
     assert list(check_at_rest(facts(world, history), unique=True, ordered=True)) == []
     assert list(check_recovered(facts(world), excused=())) == []
 
@@ -78,34 +80,34 @@ def test_a_key_in_two_file_groups_is_a_violation_of_uniqueness() -> None:
 
 def test_partial_read_is_a_violation_of_atomicity() -> None:
     world, instant, _ = start()
-    history = History(told=[told(rows=(("a1", "start"),), seen=frozenset({instant}))])
+    history = History(answers=[answer_of(rows=(("a1", "start"),), seen=frozenset({instant}))])
     assert [one[:2] for one in check_readers(facts(world, history))] == ["K2"]
 
 
 def test_read_without_an_acknowledged_write_is_a_violation_of_durability() -> None:
     world, instant, _ = start()
-    history = History(told=[told(actor="start", instant=instant), told(began=5, rows=())])
+    history = History(answers=[answer_of(actor="start", instant=instant), answer_of(began=5, rows=())])
     assert [one[:2] for one in check_readers(facts(world, history))] == ["K3"]
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        told(instant="20990101000000000"),
-        told(actor="start", verdict=Verdict.REFUSED, error=WriteConflictError("lost")),
+        answer_of(instant="20990101000000000"),
+        answer_of(actor="start", verdict=Verdict.REFUSED, error=WriteConflictError("lost")),
     ],
     ids=["acknowledged and not there", "refused and there"],
 )
-def test_an_answer_that_is_not_true_is_a_violation_of_durability(answer: Told) -> None:
+def test_an_answer_that_is_not_true_is_a_violation_of_durability(answer: Answer) -> None:
     world, _, _ = start()
-    history = History(requests={"w": Request(operation=WriteOperation.UPSERT)}, told=[answer])
+    history = History(requests={"w": Request(operation=WriteOperation.UPSERT)}, answers=[answer])
     assert [one[:2] for one in check_answers(facts(world, history))] == ["K3"]
 
 
 def test_an_unknown_outcome_is_no_violation_as_long_as_it_can_be_found_out() -> None:
     world, instant, _ = start()
     error = CommitOutcomeUnknownError("who knows", instant=instant)
-    history = History(told=[told(actor="start", verdict=Verdict.UNKNOWN, error=error)])
+    history = History(answers=[answer_of(actor="start", verdict=Verdict.UNKNOWN, error=error)])
     assert list(check_answers(facts(world, history))) == []
 
 
@@ -135,7 +137,7 @@ def test_two_writes_at_one_moment_violate_the_order_of_time() -> None:
 
 def test_incremental_read_without_a_write_is_a_violation_of_increments() -> None:
     world, _, _ = start()
-    history = History(told=[told(since="", position="99999999999999999")])
+    history = History(answers=[answer_of(since="", position="99999999999999999")])
     assert [one[:3] for one in check_followers(facts(world, history))] == ["K12"]
 
 
@@ -158,8 +160,8 @@ def test_leftover_of_a_dead_writer_is_a_violation_of_recovery(path: str) -> None
 
 def test_row_of_an_abandoned_attempt_is_a_violation_wherever_it_is_seen() -> None:
     world, instant, _ = start()
-    seen = told(rows=(("a1", STRAY),), seen=frozenset({instant}))
-    assert [one[:3] for one in check_attempts(facts(world, History(told=[seen])), are_swept=False)] == ["K15"]
+    seen = answer_of(rows=(("a1", STRAY),), seen=frozenset({instant}))
+    assert [one[:3] for one in check_attempts(facts(world, History(answers=[seen])), are_swept=False)] == ["K15"]
     world.set(data_file(world), f'{{"a1": "{STRAY}", "a2": "start"}}'.encode())
     assert [one[:3] for one in check_attempts(facts(world), are_swept=False)] == ["K15"]
 
@@ -192,7 +194,7 @@ def test_conflict_without_another_commit_is_a_false_conflict() -> None:
             "a-0": Request(operation=WriteOperation.UPSERT, values={"a1": "x"}),
             "b-1": Request(operation=WriteOperation.UPSERT, values={"b1": "x"}),
         },
-        told=[told(actor="a-0", verdict=Verdict.REFUSED, error=error)],
+        answers=[answer_of(actor="a-0", verdict=Verdict.REFUSED, error=error)],
     )
     assert [one[:3] for one in check_conflicts(history)] == ["K13"]
     history.requests["a-2"] = history.requests["a-0"]

@@ -87,10 +87,10 @@ def service(operation: WriteOperation, action: Action, city: str) -> Act:
         file_id = "00000000-0000-0000-0000-00000000c1u5-0" if is_clustering else group.file_id
         instant = begun(storage, action)
         path = f"{group.partition_path}/{file_id}_1-0-1_{instant.requested_time}.parquet"
-        (former,) = (
+        (previous,) = (
             row["path"] for row in opened(storage).inspect.files().to_pylist() if row["file_id"] == group.file_id
         )
-        storage.put(path, storage.read(former))
+        storage.put(path, storage.read(previous))
         metadata = CommitMetadata(
             operation=operation,
             stats_by_partition={group.partition_path: (WriteStat(file_id=file_id, path=path, num_inserts=1),)},

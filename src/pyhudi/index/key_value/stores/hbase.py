@@ -76,7 +76,7 @@ class HBaseTable:
 
     def delete_cells(self, cells: Sequence[tuple[bytes, bytes]]) -> None:
         """Delete cells, each given by its row and its qualifier. Cost: as `put`."""
-        self._change(cells, lambda batch, row, one: batch.delete(row, columns=[self._column(one)]))
+        self._change(cells, lambda batch, row, key: batch.delete(row, columns=[self._column(key)]))
 
     def check(self) -> None:
         """Raise `ConfigError` if there is no such table, or it does not have the family. Cost: two calls."""

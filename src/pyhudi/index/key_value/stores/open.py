@@ -76,7 +76,7 @@ def locations_of_class(name: str, table_uri: str) -> Locations:
     missing = [method for method in METHODS if not callable(getattr(store, method, None))]
     if missing:
         raise ConfigError(
-            f"{name.replace(':', '.')} is not an index: it needs the methods get, add and remove of pyhudi.KeyStore",
+            f"{name.replace(':', '.')} is not a key store: it needs the methods get, add and remove of pyhudi.KeyStore",
             missing=missing,
         )
     return StoredLocations.of(store, table_uri, is_shared=bool(getattr(store, "is_shared", False)))
