@@ -39,6 +39,7 @@ from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
 from pyhudi.spark.reads.cdc import change_frame
 from pyhudi.spark.reads.earlier_columns import convertible, rows_of_earlier_columns, with_earlier_columns
+from pyhudi.spark.reads.hadoop_stores import can_open
 from pyhudi.spark.reads.jvm_objects import encoded_uri
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
 from pyhudi.spark.reads.parquet_files import files_of_slices, known_columns, rows_of_files
@@ -80,6 +81,8 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
             "Spark cannot read a table in the memory of this process: use scan().to_arrow(), or another store",
             uri=plan.uri,
         )
+    if plan.slices and not can_open(spark, plan.uri):
+        return _merged_rows(spark, replace(plan, in_tasks=True), names)
     parts = []
     earlier = with_earlier_columns(plan)
     if stay := convertible(plan, earlier):
