@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 
 NONE = "none"
 ADDRESS = "127.0.0.1:9"  # where no server listens
-AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "us-east-1"}
+AWS = {
+    "AWS_ACCESS_KEY_ID": "x",
+    "AWS_SECRET_ACCESS_KEY": "x",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ENDPOINT_URL": f"http://{ADDRESS}",
+}
 
 
 def main(wheel: str, extras: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import warnings
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from pyhudi.errors import ConfigError
+from pyhudi.spark.capabilities import VERSION
 from pyhudi.spark.java import find_java, spark_java_home
 from pyhudi.sql.enable import enable
 
@@ -46,6 +49,7 @@ def spark_session(
         config: Spark options, which take precedence over the defaults of this function.
 
     Raises:
+        ConfigError: `SPARK_HOME` names a Spark of another version than PySpark's.
         JavaNotFoundError: there is no Java 17 or newer.
     """
     _accept_new_pandas()
@@ -69,10 +73,26 @@ def prepare_process() -> None:
     (`remote("local")`).
 
     Raises:
+        ConfigError: `SPARK_HOME` names a Spark of another version than PySpark's.
         JavaNotFoundError: there is no Java 17 or newer.
     """
+    _check_spark_home(os.environ.get("SPARK_HOME"))
     os.environ["JAVA_HOME"] = str(_java_home(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", "")))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _check_spark_home(home: str | None) -> None:
+    """Refuse a pair of versions with which PySpark fails later, by an error of its JVM that names neither."""
+    own = VERSION.split(".")[:2]
+    for jar in Path(home, "jars").glob("spark-core_*.jar") if home else ():
+        found = re.fullmatch(r"spark-core_[\d.]+-(.+)\.jar", jar.name)
+        if found is not None and found.group(1).split(".")[:2] != own:
+            raise ConfigError(
+                "SPARK_HOME names a Spark of another version than PySpark's: unset it, or install its PySpark",
+                spark_home=home,
+                spark=found.group(1),
+                pyspark=VERSION,
+            )
 
 
 @cache

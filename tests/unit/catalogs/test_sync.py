@@ -226,6 +226,32 @@ def test_partitions_are_sent_in_batches() -> None:
     assert [call for call in catalog.calls if call.startswith("add")] == ["add 10", "add 10", "add 5"]
 
 
+@pytest.mark.parametrize("batch_max", [100, 1000], ids=["glue", "hive"])
+def test_sync_of_100_000_partitions_goes_in_batches_and_on_after_a_kill(batch_max: int) -> None:
+    table, catalog = new_table(), MemoryCatalog(batch_max=batch_max)
+    first = table.upsert(trips("oslo"))
+    table.savepoints.create(first.instant)
+    table.upsert(trips("rome", first=5))
+    sync(table, catalog)
+    table.recovery.restore(first.instant)  # so that all are compared
+    catalog.stored["default", "trips"] |= {(f"c{number}",): f"memory://old/c{number}" for number in range(100_000)}
+    catalog.calls.clear()
+    catalog.dies_at = 50_000 // batch_max
+
+    with pytest.raises(CatalogError, match="lost"):
+        sync(table, catalog)
+    left = len(partitions(catalog))
+    catalog.dies_at = None
+    [done] = sync(table, catalog)
+
+    assert 40_000 < left < 60_000
+    assert (done.listed_all, done.dropped) == (True, left - 1)
+    assert (partitions(catalog), stamp(catalog)) == (["oslo"], first.instant)
+    sizes = [int(call.removeprefix("drop ")) for call in catalog.calls if call.startswith("drop")]
+    assert max(sizes) == batch_max
+    assert len(catalog.calls) < 100_000 // batch_max + 20
+
+
 def test_sync_that_dies_at_any_request_is_made_up_for_by_the_next() -> None:
     table = new_table("mor")
     table.upsert(trips("oslo", "rome"))
