@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyhudi.telemetry.metrics import metrics
     from pyhudi.write.result import WriteResult
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 __all__ = [
     "Alter",
     "Archived",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.pages import ROOT, anchors
 
-FRAGMENTS = sorted((ROOT / "changelog.d").glob("*"))
+FRAGMENTS = sorted(path for path in (ROOT / "changelog.d").iterdir() if path.name != ".gitkeep")
 TYPES = re.findall(r'\[\[tool\.towncrier\.type\]\]\ndirectory = "(\w+)"', (ROOT / "pyproject.toml").read_text())
 CHARACTERS = 450
 
