@@ -5,8 +5,8 @@ https://hudi.apache.org/docs/record_merger describes the merge modes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -67,7 +67,6 @@ class MergeRules:
             null is below all values.
         partial_updates: Which values of an upper version keep the value of the version below.
         unavailable_value: The marker of `FILL_UNAVAILABLE`.
-        defaults: Per column, the default that `IGNORE_DEFAULTS` skips, if it is not null (see `default_values`).
         delete_marker: A column and its value, as text, that make a row a delete (`Op`, `D`).
         merger: The merger of a table with merge mode CUSTOM.
     """
@@ -76,7 +75,6 @@ class MergeRules:
     null_is_zero: bool = False
     partial_updates: PartialUpdateMode = PartialUpdateMode.NONE
     unavailable_value: str | None = None
-    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     delete_marker: tuple[str, str] | None = None
     merger: Merger | None = None
 
@@ -93,25 +91,6 @@ class MergeRules:
     def selects(self) -> bool:
         """Whether every merged record equals one of its versions, except for rows that declare only some columns."""
         return self.partial_updates is PartialUpdateMode.NONE and self.merger is None
-
-
-def default_values(avro_schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of a record schema's top-level columns that are not null, as Arrow values.
-
-    Decimals, records, arrays and maps are left out: `IGNORE_DEFAULTS` takes null as the default of these columns.
-    """
-    found: dict[str, Any] = {}
-    for column in avro_schema["fields"]:
-        value = column.get("default")
-        if value is None or isinstance(value, (dict, list)):
-            continue
-        first = column["type"][0] if isinstance(column["type"], list) else column["type"]
-        kind = first if isinstance(first, Mapping) else {"type": first}
-        if kind.get("logicalType") == "decimal":
-            continue
-        # In Avro's JSON, each character up to U+00FF stands for one byte.
-        found[column["name"]] = value.encode("latin-1") if kind["type"] in ("bytes", "fixed") else value
-    return found
 
 
 def merge_by(merger: Merger, older: pa.Table, newer: pa.Table, identity: Sequence[str]) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -84,6 +85,28 @@ def check_tombstones(config: TableConfig, rules: TableRules, *, hours: int) -> N
             path=config.path,
             version=config.version.number,
             merge_mode=config.merge_mode.value,
+        )
+
+
+def check_defaults(config: TableConfig, avro_schema: str) -> None:
+    """Check that the table has null for the default of each column, if its partial updates ignore defaults.
+
+    With any other default, releases of JVM Hudi differ, as their sources say: the payload classes of 0.15.0 compare
+    values, 1.2.0 compares Java objects, so that small numbers and truth values alone can equal a default.
+
+    Raises:
+        UnsupportedFeatureError: a column has another default.
+    """
+    if config.partial_update_mode is not PartialUpdateMode.IGNORE_DEFAULTS or not avro_schema:
+        return
+    columns = [column["name"] for column in json.loads(avro_schema)["fields"] if column.get("default") is not None]
+    if columns:
+        raise UnsupportedFeatureError(
+            "partial updates of the table ignore values that are the default of their column, and pyhudi compares with "
+            "null alone: make null the default of these columns in the table's schema",
+            path=config.path,
+            columns=", ".join(columns),
+            partial_update_mode=config.partial_update_mode.value,
         )
 
 

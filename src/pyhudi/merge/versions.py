@@ -437,8 +437,6 @@ def _has_value(rules: MergeRules, name: str, column: Column) -> Mask | None:
         return None
     match rules.partial_updates:
         case PartialUpdateMode.IGNORE_DEFAULTS:
-            if name in rules.defaults:
-                return _differs(column, rules.defaults[name])
             return as_mask(column.is_valid()) if column.null_count else None
         case PartialUpdateMode.FILL_UNAVAILABLE:
             assert rules.unavailable_value is not None
@@ -447,17 +445,9 @@ def _has_value(rules: MergeRules, name: str, column: Column) -> Mask | None:
             return None
 
 
-def _differs(column: Column, value: object) -> Mask:
+def _differs(column: Column, value: str) -> Mask:
     """A mask of the rows with another value, or null."""
-    try:
-        scalar = pa.scalar(value, column.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as cause:
-        raise SchemaMismatchError(
-            "the default of a column cannot be converted to the type of the column",
-            default=repr(value),
-            type=str(column.type),
-        ) from cause
-    return ~as_mask(pc.equal(column, scalar))
+    return ~as_mask(pc.equal(column, pa.scalar(value, column.type)))
 
 
 def _is_text(kind: pa.DataType) -> bool:

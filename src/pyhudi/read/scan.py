@@ -20,7 +20,7 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import Merger
-from pyhudi.merge.table_rules import TableRules, mergers_of, table_rules_of
+from pyhudi.merge.table_rules import TableRules, check_defaults, mergers_of, table_rules_of
 from pyhudi.metadata_table.lister import load_read_view
 from pyhudi.read.partition_columns import (
     folder_columns,
@@ -403,6 +403,8 @@ def _plan(
     # A table without logs can be read with any merger.
     has_logs = any(scan_slice.files.logs for scan_slice in slices)
     rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging))) if has_logs else TableRules()
+    if has_logs and (of_table := load_table_schema(table)) is not None:
+        check_defaults(table.config, of_table.avro)
     merging = MergeSettings(
         schema=with_meta_columns(schema),
         rules=rules,

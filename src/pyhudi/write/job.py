@@ -35,6 +35,7 @@ from pyhudi.merge.mergers import merger_to_properties
 from pyhudi.merge.rules import Merger, MergeRules, first_versions
 from pyhudi.merge.table_rules import (
     TableRules,
+    check_defaults,
     check_tombstones,
     merger_of_new_table,
     mergers_of,
@@ -200,6 +201,7 @@ def prepare(
     rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))
     _check_moves(table.config, config, rules.with_base)
     check_tombstones(merges, rules, hours=config.input.tombstone_hours)
+    check_defaults(merges, previous.avro if previous else "")
     missing = _missing(config, merges)
     try:
         schema = _schema_after(table, incoming, previous, keys, missing=missing)

@@ -7,7 +7,7 @@ import pytest
 
 from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import HudiError, InvalidRequestError, SchemaMismatchError
-from pyhudi.merge.rules import MergeRules, default_values, merge_by
+from pyhudi.merge.rules import MergeRules, merge_by
 
 SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("n", pa.int64())])
 OLDER = pa.table({"key": ["a", "b"], "n": [1, 2]}, schema=SCHEMA)
@@ -76,27 +76,6 @@ def test_rules_that_contradict_themselves_are_refused():
 
 
 def test_rules_are_hashable_and_survive_pickling():
-    rules = MergeRules(ordering_fields=("ts",), defaults={"n": 0}, partial_updates=PartialUpdateMode.IGNORE_DEFAULTS)
+    rules = MergeRules(ordering_fields=("ts",), partial_updates=PartialUpdateMode.IGNORE_DEFAULTS)
     assert pickle.loads(pickle.dumps(rules)) == rules
     assert hash(rules) == hash(pickle.loads(pickle.dumps(rules)))
-
-
-def test_default_values_are_those_that_are_not_null():
-    fields = [
-        {"name": "none", "type": "int"},
-        {"name": "null", "type": ["null", "int"], "default": None},
-        {"name": "n", "type": "int", "default": 0},
-        {"name": "text", "type": ["string", "null"], "default": ""},
-        {"name": "raw", "type": ["bytes", "null"], "default": "\u00ff"},
-        {"name": "raw2", "type": {"type": "fixed", "name": "f", "size": 1}, "default": "\u0001"},
-        {"name": "day", "type": {"type": "int", "logicalType": "date"}, "default": 3},
-        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 4}, "default": "\u0001"},
-        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
-    ]
-    assert default_values({"type": "record", "name": "r", "fields": fields}) == {
-        "n": 0,
-        "text": "",
-        "raw": b"\xff",
-        "raw2": b"\x01",
-        "day": 3,
-    }

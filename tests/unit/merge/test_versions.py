@@ -401,25 +401,6 @@ def batch(versions: Sequence[Version]) -> pa.RecordBatch:
     return table(versions).drop_columns([DELETED, BY_COMMIT_TIME, COLUMNS]).to_batches()[0]
 
 
-def test_default_of_the_schema_is_what_does_not_overwrite():
-    rules = MergeRules(partial_updates=IGNORE, defaults={"n": 0, "d": 5})
-    kinds = {"n": pa.int32(), "d": pa.date32(), "t": pa.string()}
-    rows = {"n": [7, 0, None], "d": [9, 9, 5], "t": ["x", None, None]}
-    versions = pa.table({KEY: ["k", "k", "l"], **{name: pa.array(rows[name], kinds[name]) for name in kinds}})
-    merged = merge_versions(rules, versions, [KEY]).select(["n", "t"])
-
-    assert merged.to_pylist() == [{"n": 7, "t": "x"}, {"n": None, "t": None}]
-    outcome = merge_pairs(rules, versions.slice(0, 1).to_batches()[0], versions.slice(2, 1).to_batches()[0])
-    assert outcome.rows.column("n").to_pylist() == [None]
-    assert outcome.rows.column("d").cast(pa.int32()).to_pylist() == [9]
-
-
-def test_default_that_the_column_cannot_hold_is_refused():
-    rules = MergeRules(partial_updates=IGNORE, defaults={"n": "many"})
-    with pytest.raises(SchemaMismatchError, match="default"):
-        merge_versions(rules, pa.table({KEY: ["k", "k"], "n": [1, 2]}), [KEY])
-
-
 def test_marker_of_unavailable_values_counts_in_text_and_bytes():
     rules = MergeRules(partial_updates=FILL, unavailable_value=MARKER)
     versions = pa.table({KEY: ["k"] * 2, "t": ["x", MARKER], "b": [b"y", MARKER.encode()], "n": [1, None]})

@@ -15,7 +15,7 @@ import pytest
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 import pyhudi
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.properties import format_properties, parse_properties
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.storage.memory import MemoryStorage
@@ -175,3 +175,31 @@ def test_batch_with_a_key_twice_by_commit_time_keeps_the_row_that_jvm_hudi_keeps
         rows((1, "oslo", 10, "first"), (1, "oslo", 5, "last"), (2, "oslo", 5, "first"), (2, "oslo", 10, "last"))
     )
     assert {(row[0], row[2]) for row in contents(storage)} == {(1, kept), (2, 10)}
+
+
+def test_default_other_than_null_is_refused_where_partial_updates_ignore_defaults() -> None:
+    storage = MemoryStorage()
+    table = new_table(storage, **MOR)
+    created = (
+        storage.read(PROPERTIES)
+        .decode()
+        .replace('["null","string"],"default":null}]}', '["string","null"],"default":"-"}]}')
+    )
+    storage.put(PROPERTIES, created.encode())
+    for note in ("first", "-"):
+        table = open_table(storage)
+        table.upsert(rows((1, "oslo", 10, note)))
+    ignoring = created.replace(
+        "EVENT_TIME_ORDERING\n", "EVENT_TIME_ORDERING\nhoodie.table.partial.update.mode=IGNORE_DEFAULTS\n"
+    )
+    storage.put(PROPERTIES, ignoring.encode())
+
+    ignores = open_table(storage)
+    with pytest.raises(UnsupportedFeatureError, match=r"null the default of these columns.*note"):
+        ignores.scan().to_arrow()
+    with pytest.raises(UnsupportedFeatureError, match="note"):
+        ignores.upsert(rows((1, "oslo", 11, "-")))
+    with pytest.raises(UnsupportedFeatureError, match="note"):
+        ignores.services.compact()
+    base = ignores.scan(query_type="read_optimized").to_arrow()
+    assert base.column("note").to_pylist() == ["first"]

@@ -35,7 +35,7 @@ from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.index.key_value.hbase_publishing import published
-from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
+from pyhudi.merge.table_rules import check_defaults, check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.clustering.hash_rings import (
     Resizes,
     buckets_of_group,
@@ -248,6 +248,7 @@ def _tasks(
     table, config = call.table, call.config
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(config.merging)))
     check_tombstones(table.config, rules, hours=config.input.tombstone_hours)
+    check_defaults(table.config, schema.avro)
     target = write_target(table, config, run.instant.requested_time, schema, rules.with_base, markers)
     strategy = _strategy_of(plan)
     is_single = strategy is ClusteringRunStrategy.SINGLE_FILE or strategy.is_of_buckets

@@ -13,7 +13,7 @@ from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPla
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.io.slices.merged import MergeSettings
-from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
+from pyhudi.merge.table_rules import check_defaults, check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.compaction.schedule import check_merge_on_read
 from pyhudi.services.frame.planned_run import planned_run
 from pyhudi.services.frame.service import ServiceCall
@@ -142,6 +142,7 @@ def _merging(call: ServiceCall, instant: Instant, markers: TaskMarkers, run: int
         raise SchemaMismatchError("no commit of the table has its schema, so the table cannot be compacted")
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
     check_tombstones(table.config, rules, hours=call.config.input.tombstone_hours)
+    check_defaults(table.config, schema.avro)
     target = write_target(table, call.config, instant.requested_time, schema, rules.with_base, markers)
     settings = merge_settings(table, call.config, schema, rules)
     return _Merging(schema, target, settings, run)
