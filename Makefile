@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,hdfs,glue,sqs,kafka,databases,duckdb,telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-durations servers test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
+.PHONY: help setup demo test test-long test-durations test-cluster test-cluster-quick servers test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,7 +31,15 @@ test-long: servers  ## Run the rest of the tests: the longer ones, and more case
 test-durations: servers  ## Run all tests, and record which are long
 	$(PY) -m pytest $(ALL_TESTS) --record-durations
 
-ALL_TESTS := tests --ignore=tests/interop -n 2 --dist loadgroup
+ALL_TESTS := tests --ignore=tests/interop --ignore=tests/cluster -n 2 --dist loadgroup
+
+test-cluster: $(STAMP)  ## Run a Spark standalone cluster of two workers, and kill its executors while they write to S3
+	@$(PY) tools/minio.py
+	$(PY) -m pytest tests/cluster
+
+test-cluster-quick: $(STAMP)  ## The part of test-cluster that CI runs
+	@$(PY) tools/minio.py
+	$(PY) -m pytest tests/cluster -m quick
 
 servers: $(STAMP)
 	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"

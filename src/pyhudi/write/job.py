@@ -200,8 +200,7 @@ def prepare(
         check_columns(incoming, keys, merges.ordering_fields)
     rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))
     _check_moves(table.config, config, rules.with_base)
-    check_tombstones(merges, rules, hours=config.input.tombstone_hours)
-    check_defaults(merges, previous.avro if previous else "")
+    _check_rules(merges, rules, config, previous)
     missing = _missing(config, merges)
     try:
         schema = _schema_after(table, incoming, previous, keys, missing=missing)
@@ -360,6 +359,11 @@ def _check_ordering_types(previous: pa.Schema, merged: pa.Schema, ordering_field
 
 def _holds_float(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or any(_holds_float(kind.field(n).type) for n in range(kind.num_fields))
+
+
+def _check_rules(merges: TableConfig, rules: TableRules, config: WriteConfig, previous: TableSchema | None) -> None:
+    check_tombstones(merges, rules, hours=config.input.tombstone_hours)
+    check_defaults(merges, previous.avro if previous else "")
 
 
 def _missing(config: WriteConfig, table: TableConfig) -> Missing:
