@@ -38,8 +38,8 @@ SEEN = [
 DYNAMIC = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-    "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
-    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "5s",
+    "spark.dynamicAllocation.executorIdleTimeout": "5s",
     "spark.dynamicAllocation.maxExecutors": str(WORKERS * EXECUTORS_OF_A_WORKER),
 }
 
