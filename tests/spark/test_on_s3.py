@@ -10,6 +10,7 @@ from tests.support.spark import temporarily, trip_options
 
 from pyhudi import HudiTable
 from pyhudi.spark.reads.hadoop_stores import can_open
+from pyhudi.storage.protocol import StorageSpec
 
 __all__ = ["minio"]
 
@@ -34,7 +35,7 @@ def test_spark_reads_what_it_wrote_though_its_hadoop_cannot_open_the_store(
     def read(**options: str) -> Any:
         return spark.read.format("hudi").options(**minio.options, **options).load(table)
 
-    assert not can_open(spark, table)
+    assert not can_open(spark, StorageSpec(table))
     expected = HudiTable.for_path(table, hudi_options=minio.options).scan().to_arrow()
     assert sorted(map(tuple, read().collect())) == sorted(tuple(row.values()) for row in expected.to_pylist())
     assert read().where("fare = -1 and city = 'c1'").select("uuid").count() == 3
@@ -59,8 +60,12 @@ def test_statements_reach_the_store_by_the_settings_of_the_session(spark: Any, m
             spark.sql(f"DROP TABLE {name}")
 
 
-def test_local_folder_is_what_spark_can_open(spark: Any) -> None:
-    assert can_open(spark, "/warehouse/trips")
-    assert can_open(spark, "file:///warehouse/trips")
-    assert can_open(spark, "hdfs://name-node/warehouse/trips")
-    assert not can_open(spark, "gs://bucket/trips")
+def test_spark_can_open_what_its_hadoop_has_a_file_system_and_the_options_for(spark: Any) -> None:
+    assert can_open(spark, StorageSpec("/warehouse/trips"))
+    assert can_open(spark, StorageSpec("file:///warehouse/trips"))
+    assert can_open(spark, StorageSpec("hdfs://name-node/warehouse/trips"))
+    assert not can_open(spark, StorageSpec("gs://bucket/trips"))
+    service = {"dfs.nameservices": "other"}
+    assert not can_open(spark, StorageSpec("hdfs://other/warehouse/trips", service))
+    with temporarily(spark, service):
+        assert can_open(spark, StorageSpec("hdfs://other/warehouse/trips", service))

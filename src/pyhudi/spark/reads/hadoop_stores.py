@@ -1,7 +1,8 @@
-"""Stores that Spark's own readers can open: those for which its Hadoop has a file system.
+"""Stores that Spark's own readers can open as pyhudi does: Spark's Hadoop has a file system, and the same options.
 
-PySpark from PyPI has none for object stores. The package `hadoop-aws` adds one for `s3a://`; without it, pyhudi reads
-their files itself, in tasks.
+PySpark from PyPI has none for object stores. The package `hadoop-aws` adds one for `s3a://`. It takes its credentials
+from the session alone, and keeps a connection that another read of the same bucket has opened; so options that a read
+gives itself are not passed on. Where Spark cannot open a store, pyhudi reads the files itself, in tasks.
 """
 
 from __future__ import annotations
@@ -11,25 +12,30 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyhudi.spark.reads.jvm_objects import Jvm
-from pyhudi.spark.settings import is_connect
+from pyhudi.spark.settings import is_connect, settings_of
+from pyhudi.storage.protocol import StorageSpec
 
 _LOCAL = ("", "file")
 
 
-def can_open(spark: SparkSession, uri: str) -> bool:
-    """Whether Spark's Hadoop has a file system for a URI.
+def can_open(spark: SparkSession, store: StorageSpec) -> bool:
+    """Whether Spark's Hadoop has a file system for the store's URI, and the store's options among its own.
 
-    Cost: for what is not on a local disk a call to the driver's JVM, or, through Spark Connect, an analysis in which
-    the server asks whether the path is there.
+    Cost: for what is not on a local disk a few calls to the driver's JVM, or, through Spark Connect, an analysis in
+    which the server asks whether the path is there.
     """
-    scheme = uri.partition("://")[0] if "://" in uri else ""
+    scheme = store.uri.partition("://")[0] if "://" in store.uri else ""
     if scheme in _LOCAL:
         return True
     if is_connect(spark):
-        return _is_opened_by_server(spark, uri, scheme)
-    file_system = Jvm(spark).named("org.apache.hadoop.fs.FileSystem")
+        settings = settings_of(spark)
+        is_known = all(settings.get(f"spark.hadoop.{name}") == value for name, value in store.options.items())
+        return is_known and _is_opened_by_server(spark, store.uri, scheme)
+    of_hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    if any(of_hadoop.get(name) != value for name, value in store.options.items()):
+        return False
     try:
-        file_system.getFileSystemClass(scheme, spark.sparkContext._jsc.hadoopConfiguration())
+        Jvm(spark).named("org.apache.hadoop.fs.FileSystem").getFileSystemClass(scheme, of_hadoop)
     except Py4JJavaError:  # UnsupportedFileSystemException, or a class that is not there
         return False
     return True

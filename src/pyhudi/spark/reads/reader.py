@@ -81,7 +81,7 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
             "Spark cannot read a table in the memory of this process: use scan().to_arrow(), or another store",
             uri=plan.uri,
         )
-    if plan.slices and not can_open(spark, plan.uri):
+    if plan.slices and not can_open(spark, plan.storage):
         return _merged_rows(spark, replace(plan, in_tasks=True), names)
     parts = []
     earlier = with_earlier_columns(plan)
