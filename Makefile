@@ -22,7 +22,7 @@ setup: $(STAMP)  ## Make the virtual environment with everything that demo, test
 demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upsert, delete, pull changes, travel in time
 	$(PY) examples/flights.py
 
-test: servers  ## Run the tests that are quick, in ten minutes (no JVM Hudi needed)
+test: servers  ## Run the tests that are quick, in twelve minutes (no JVM Hudi needed)
 	$(PY) -m pytest $(ALL_TESTS) --part quick --durations=15
 
 test-long: servers  ## Run the rest of the tests: the longer ones, and more cases of each

@@ -1,7 +1,7 @@
 """Two parts of the tests: `make test` runs what is quick, `make test-long` the rest. Together they are all tests.
 
-A test is long if all its cases (its parameters) take two seconds or more. Of a long test the quick part runs as many
-cases as take two seconds, chosen by their names, so that together they meet every kind and version of table. How long a
+A test is long if all its cases (its parameters) take a second and a half. Of a long test the quick part runs as many
+cases as take that long, chosen by their names, so that together they meet every kind and version of table. How long a
 case takes was recorded (`make test-durations`); a test is quick until then.
 """
 
@@ -15,7 +15,7 @@ from zlib import crc32
 import pytest
 
 RECORDED = Path(__file__).parents[1] / "durations.tsv"
-_LONG = 2.0
+_LONG = 1.5
 
 
 def split_in_parts(cases: Iterable[str], seconds_of_a_case: Mapping[str, float]) -> tuple[set[str], set[str]]:

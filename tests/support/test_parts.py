@@ -30,15 +30,15 @@ def test_test_that_was_not_recorded_is_quick() -> None:
     assert split_in_parts(_CASES, {}) == (set(_CASES), set())
 
 
-def test_long_test_has_as_many_cases_in_the_quick_part_as_take_two_seconds() -> None:
-    quick, long = split_in_parts(_CASES, {"a.py::test_one": 2.5, "a.py::test_many": 1.9, "b.py::test_other": 1.0})
+def test_long_test_has_as_many_cases_in_the_quick_part_as_take_its_time() -> None:
+    quick, long = split_in_parts(_CASES, {"a.py::test_one": 1.6, "a.py::test_many": 1.4, "b.py::test_other": 0.7})
     assert len(quick & {"a.py::test_many[cow]", "a.py::test_many[mor]@kafka"}) == 1
     assert {"b.py::test_other[6]", "b.py::test_other[9]"} < quick
     assert "a.py::test_one" in long
 
 
-def test_tests_below_two_seconds_in_all_their_cases_are_not_recorded() -> None:
-    seconds = dict(zip(_CASES, (1.9, 0.8, 1.3, 0.5, 0.6), strict=True))
+def test_tests_of_less_time_in_all_their_cases_are_not_recorded() -> None:
+    seconds = dict(zip(_CASES, (1.4, 0.8, 1.3, 0.5, 0.6), strict=True))
     assert durations_to_text(seconds) == "1.050\ta.py::test_many\n"
 
 
