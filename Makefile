@@ -34,11 +34,11 @@ test-durations: servers  ## Run all tests, and record which are long
 ALL_TESTS := tests --ignore=tests/interop --ignore=tests/cluster -n 2 --dist loadgroup
 
 test-cluster: $(STAMP)  ## Run a Spark standalone cluster of two workers, and kill its executors while they write to S3
-	@$(PY) tools/minio.py
+	@$(PY) tools/minio.py || echo "the tests will be skipped"
 	$(PY) -m pytest tests/cluster
 
 test-cluster-quick: $(STAMP)  ## The part of test-cluster that CI runs
-	@$(PY) tools/minio.py
+	@$(PY) tools/minio.py || echo "the test will be skipped"
 	$(PY) -m pytest tests/cluster -m quick
 
 servers: $(STAMP)
