@@ -44,9 +44,9 @@ from pyhudi.storage.ranges import RangedInput
 R = TypeVar("R")
 
 LITTER_AGE_SECONDS = 24 * 3600
-"""Temporary files of this age belong to a process that is dead, and are deleted."""
+"""Temporary files of this age, by the clock of the NameNode, belong to a process that is dead, and are deleted."""
 PUBLISH_SECONDS_MAX = 3600
-"""A temporary file of this age that is gone may have been deleted as litter, by a machine with another clock."""
+"""A temporary file of this age that is gone may have been deleted as litter."""
 _LOCK_PREFIX = f"{LOCK_NAME}-"
 
 
@@ -61,7 +61,7 @@ class HdfsStorage:
         self._base = f"/{folder}" if folder else ""
         self._spec = StorageSpec(f"hdfs://{authority}{self._base}", dict(options))
         self._client = HdfsClient(authority, options)
-        self._litter: dict[str, list[str]] = {}
+        self._old_temporaries: dict[str, list[Any]] = {}
 
     def __repr__(self) -> str:
         return f"HdfsStorage({self.uri!r})"
@@ -200,10 +200,10 @@ class HdfsStorage:
 
     def _publish(self, path: str, data: bytes, durable: bool, *, overwrite: bool) -> None:
         name = self._name(path)
-        self._delete_litter(parent_of(name))
         started = time.time()
         temporary = f"{parent_of(name)}/{temporary_name()}"
         self._client.write(temporary, data, durable=durable)
+        self._delete_litter(parent_of(name), temporary)
         try:
             self._client.rename(temporary, name, overwrite=overwrite)
         except (FileExistsError, FileNotFoundError):
@@ -228,7 +228,7 @@ class HdfsStorage:
             return None
 
     def _children(self, path: str) -> list[Any]:
-        """What a folder has, but for temporary files and locks; those that are litter are remembered."""
+        """What a folder has, but for temporary files and locks. What looks like litter is remembered."""
         name = self._folder_name(path)
         try:
             found = self._call("list", path, lambda: self._client.children(name))
@@ -237,21 +237,30 @@ class HdfsStorage:
         if len(found) == 1 and found[0].path == name:
             return []  # a file, of which HDFS lists itself
         names = [status.path.rpartition("/")[2] for status in found]
-        litter = [
-            status.path
+        old = [
+            status
             for status, child in zip(found, names, strict=True)
-            if child.startswith(TEMPORARY_PREFIX) and _is_litter(status)
+            if child.startswith(TEMPORARY_PREFIX) and _is_litter(status, time.time() * 1000)
         ]
-        if litter:
-            self._litter[name] = litter
+        if old:
+            self._old_temporaries[name] = old
         hidden = (TEMPORARY_PREFIX, _LOCK_PREFIX)
         return [status for status, child in zip(found, names, strict=True) if not child.startswith(hidden)]
 
-    def _delete_litter(self, folder: str) -> None:
-        """Delete the temporary files of dead processes that a listing of the folder has shown."""
-        for litter in self._litter.pop(folder, ()):
-            with suppress(*CLIENT_ERRORS):
-                self._client.delete(litter, recursive=True)
+    def _delete_litter(self, folder: str, just_written: str) -> None:
+        """Delete the temporary files of dead processes that a listing of the folder has shown.
+
+        Their age is that by the clock of the NameNode, which the file that was just written tells: a machine whose own
+        clock is wrong must not delete what a writer is about to publish.
+        """
+        old = self._old_temporaries.pop(folder, ())
+        if not old:
+            return
+        with suppress(*CLIENT_ERRORS):
+            now_ms = self._client.status(just_written).modification_time
+            for status in old:
+                if _is_litter(status, now_ms):
+                    self._client.delete(status.path, recursive=True)
 
     def _call(self, action: str, path: str, request: Callable[[], R]) -> R:
         try:
@@ -321,8 +330,8 @@ def _range(reader: Any, offset: int, length: int | None) -> bytes:
     return bytes(reader.read_range(offset, end - offset)) if end > offset else b""
 
 
-def _is_litter(status: Any) -> bool:
-    return bool(time.time() - status.modification_time / 1000 > LITTER_AGE_SECONDS)
+def _is_litter(status: Any, now_ms: float) -> bool:
+    return bool(now_ms - status.modification_time > LITTER_AGE_SECONDS * 1000)
 
 
 def _tag(data: bytes) -> str:

@@ -106,6 +106,21 @@ def test_litter_of_a_day_is_deleted_by_a_writer_that_lists_its_folder(hdfs: Hdfs
     assert all_names(storage, "t") == [young, "file"]
 
 
+def test_machine_whose_clock_is_days_ahead_deletes_no_temporary_file_of_today(
+    hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = new_store(hdfs)
+    kill_inside(storage, "rename", "before", "put")
+    (young,) = all_names(storage, "t")
+    days_ahead = time.time() + 3 * LITTER_AGE_SECONDS
+    with monkeypatch.context() as clock:
+        clock.setattr(time, "time", lambda: days_ahead)
+        storage.list_folder("t")
+        storage.put("t/file", b"x")
+
+    assert all_names(storage, "t") == [young, "file"]
+
+
 @pytest.mark.parametrize("call", ["put", "put_if_absent"])
 @pytest.mark.parametrize("method", ["create", "rename2"])
 def test_lost_answer_of_the_namenode_makes_no_writer_lose_against_itself(hdfs: Hdfs, method: str, call: str) -> None:
