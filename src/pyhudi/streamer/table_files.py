@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from pyhudi.api.arguments import HudiOptions
@@ -16,6 +17,7 @@ from pyhudi.streamer.named_files import properties_of_file
 _PREFIXES: Final = ("hoodie.streamer.", "hoodie.deltastreamer.")
 _TABLES: Final = "ingestion.tablesToBeIngested"
 _PATH: Final = "ingestion.targetBasePath"
+_FILE: Final = re.compile(r"ingestion\..+\.configFile")
 _TRANSFORMERS: Final = "transformer.class"
 _TOPIC: Final = "source.kafka.topic"
 _REGISTRY: Final = "schemaprovider.registry.url"
@@ -115,13 +117,24 @@ def _registry_of(options: Mapping[str, str]) -> dict[str, str]:
     base, topic = _value(options, _REGISTRY_BASE), _value(options, _TOPIC)
     if base is None or topic is None or _value(options, _REGISTRY) is not None:
         return {}
-    end = next(filter(None, (_value(options, name) for name in _REGISTRY_ENDS)), "")
-    return {_PREFIXES[0] + _REGISTRY: f"{base}{topic}{end}"}
+    return {_PREFIXES[0] + _REGISTRY: f"{base}{topic}{_registry_end(options)}"}
+
+
+def _registry_end(options: Mapping[str, str]) -> str:
+    return next(filter(None, (_value(options, name) for name in _REGISTRY_ENDS)), "")
 
 
 def _without_own(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that a streamer of one table knows."""
-    own = (_TRANSFORMERS, _REGISTRY_BASE, *_REGISTRY_ENDS, _REGISTRY_TARGET)
-    names = tuple(prefix + name for prefix in _PREFIXES for name in own)
-    of_lists = tuple(f"{prefix}ingestion." for prefix in _PREFIXES)
-    return {name: value for name, value in options.items() if name not in names and not name.startswith(of_lists)}
+    """The options without those of lists of tables. A streamer of one table refuses what it does not know.
+
+    So it refuses a target schema of the registry, unless it is that of the source.
+    """
+    own = {_TABLES, _PATH, _TRANSFORMERS, _REGISTRY_BASE, *_REGISTRY_ENDS}
+    if _value(options, _REGISTRY_TARGET) == _registry_end(options):
+        own.add(_REGISTRY_TARGET)
+    return {name: value for name, value in options.items() if not _is_among(name, own)}
+
+
+def _is_among(option: str, own: Collection[str]) -> bool:
+    name = next((option.removeprefix(prefix) for prefix in _PREFIXES if option.startswith(prefix)), "")
+    return name in own or _FILE.fullmatch(name) is not None

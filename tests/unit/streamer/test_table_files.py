@@ -10,7 +10,7 @@ from tests.support.ingestions import Landing
 
 import pyhudi
 from pyhudi.commands.command_line import main
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.storage.open import open_storage
 from pyhudi.streamer import configs_of_folder, run_many
 from pyhudi.streamer.named_files import properties_of_file
@@ -93,6 +93,32 @@ def test_registry_of_a_table_is_that_of_its_topic(tmp_path: Path):
     )
     registry = "hoodie.streamer.schemaprovider.registry.url"
     assert settings_of(configs[0]).options[registry] == "http://registry:8081/subjects/t-value/versions/latest"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("hoodie.streamer.ingestion.noSuchOption", "1"),
+        ("hoodie.streamer.schemaprovider.registry.targetUrlSuffix", "-other/versions/latest"),
+    ],
+)
+def test_option_of_lists_that_is_not_known_is_refused_by_name(tmp_path: Path, option: str, value: str):
+    configs = configs_of_folder(
+        tmp_path / "conf", props=warehouse(tmp_path), base_path_prefix=tmp_path, hoodie_conf={option: value}
+    )
+    with pytest.raises(UnsupportedFeatureError, match=option.rpartition(".")[2]):
+        run_many(configs)
+
+
+def test_target_schema_of_the_registry_may_be_that_of_the_source(tmp_path: Path):
+    ends = {
+        f"hoodie.streamer.schemaprovider.registry.{name}": "-value/versions/latest"
+        for name in ("sourceUrlSuffix", "targetUrlSuffix")
+    }
+    configs = configs_of_folder(
+        tmp_path / "conf", props=warehouse(tmp_path), base_path_prefix=tmp_path, hoodie_conf=ends
+    )
+    assert [table.result.rows for table in run_many(configs)] == [2, 1]
 
 
 @pytest.mark.parametrize(
