@@ -44,15 +44,17 @@ def read_durations() -> dict[str, float]:
 class DurationRecorder:
     """A plugin that writes down which tests are long. It belongs into the process that hears of all tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path = RECORDED) -> None:
+        self._path = path
         self._seconds: dict[str, float] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":  # what is set up serves other tests, too
             self._seconds[report.nodeid] = report.duration
 
-    def pytest_sessionfinish(self) -> None:
-        RECORDED.write_text(durations_to_text(self._seconds))
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):  # a run that was broken off knows a part
+            self._path.write_text(durations_to_text(self._seconds))
 
 
 def durations_to_text(seconds_of_cases: Mapping[str, float]) -> str:

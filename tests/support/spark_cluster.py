@@ -103,9 +103,10 @@ def _started(folder: Path, name: str, program: str, *arguments: str) -> Iterator
     try:
         yield process
     finally:
-        for each in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+        server = psutil.Process(process.pid)
+        for started in [*server.children(recursive=True), server]:
             with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
+                started.kill()
         process.wait()
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.parts import RECORDED, durations_to_text, read_durations, split_in_parts
+from tests.support.parts import RECORDED, DurationRecorder, durations_to_text, read_durations, split_in_parts
 
 _CASES = [
     "a.py::test_one",
@@ -40,6 +43,15 @@ def test_long_test_has_as_many_cases_in_the_quick_part_as_take_its_time() -> Non
 def test_tests_of_less_time_in_all_their_cases_are_not_recorded() -> None:
     seconds = dict(zip(_CASES, (1.4, 0.8, 1.3, 0.5, 0.6), strict=True))
     assert durations_to_text(seconds) == "1.050\ta.py::test_many\n"
+
+
+def test_run_that_was_broken_off_leaves_what_was_recorded(tmp_path: Path) -> None:
+    recorded = tmp_path / "durations.tsv"
+    recorded.write_text("2.000\ta.py::test_many\n")
+    DurationRecorder(recorded).pytest_sessionfinish(pytest.ExitCode.INTERRUPTED)
+    assert recorded.read_text() == "2.000\ta.py::test_many\n"
+    DurationRecorder(recorded).pytest_sessionfinish(pytest.ExitCode.OK)
+    assert recorded.read_text() == ""
 
 
 def test_recorded_durations_are_of_tests_that_there_are() -> None:

@@ -54,15 +54,15 @@ def one_of(*arguments: Argument) -> Argument:
 
     def add(parser: argparse._ActionsContainer) -> None:
         group = parser.add_mutually_exclusive_group()
-        for add in arguments:
-            add(group)
+        for add_argument in arguments:
+            add_argument(group)
 
     return add
 
 
 def together(*arguments: Argument) -> Argument:
     """Declare arguments that go together."""
-    return lambda parser: [add(parser) for add in arguments]
+    return lambda parser: [add_argument(parser) for add_argument in arguments]
 
 
 def limit(default: int, what: str) -> Argument:

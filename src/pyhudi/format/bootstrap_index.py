@@ -110,7 +110,7 @@ def write_partitions(
 
 
 def write_file_ids(partitions: Sequence[SourcePartition], write: Write, *, source_folder: str, created_ms: int) -> None:
-    """Write the content of `FILE_IDS_PATH` to a sink. Memory: some entries, and a reference to partition."""
+    """Write the content of `FILE_IDS_PATH` to a sink. Memory: some entries, and a reference to each file."""
     ordered = sorted(
         ((partition, file_id) for partition in partitions for file_id in partition.files),
         key=lambda entry: _file_key(entry[0].partition_path, entry[1]),

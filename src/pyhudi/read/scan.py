@@ -403,8 +403,8 @@ def _plan(
     # A table without logs can be read with any merger.
     has_logs = any(scan_slice.files.logs for scan_slice in slices)
     rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging))) if has_logs else TableRules()
-    if has_logs and (of_table := load_table_schema(table)) is not None:
-        check_defaults(table.config, of_table.avro)
+    if has_logs:
+        check_defaults(table.config, table.newest_writes.schema or "")
     merging = MergeSettings(
         schema=with_meta_columns(schema),
         rules=rules,

@@ -22,6 +22,12 @@ _HADOOP = "spark.hadoop."
 _LOCAL = ("file", "memory")
 
 
+def is_local(path: str) -> bool:
+    """Whether a path or URI is one of a local disk, or of the memory of this process."""
+    scheme, is_uri, _ = path.partition("://")
+    return not is_uri or scheme.lower() in _LOCAL
+
+
 def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options, completed by the session's Hadoop options for the object store of the path.
 
@@ -29,8 +35,7 @@ def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any
     tables, too. `options` take precedence. Options that are only in Hadoop's files, for example core-site.xml, are not
     used. Cost: for an object store, three calls to the driver's JVM.
     """
-    scheme, is_uri, _ = path.partition("://")
-    if not is_uri or scheme.lower() in _LOCAL:
+    if is_local(path):
         return dict(options)
     given = {name.lower() for name in options}
     of_hadoop = {

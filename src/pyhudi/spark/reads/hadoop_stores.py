@@ -11,11 +11,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pyhudi.spark.options import is_local
 from pyhudi.spark.reads.jvm_objects import Jvm
 from pyhudi.spark.settings import is_connect, settings_of
 from pyhudi.storage.protocol import StorageSpec
-
-_LOCAL = ("", "file")
 
 
 def can_open(spark: SparkSession, store: StorageSpec) -> bool:
@@ -24,9 +23,9 @@ def can_open(spark: SparkSession, store: StorageSpec) -> bool:
     Cost: for what is not on a local disk a few calls to the driver's JVM, or, through Spark Connect, an analysis in
     which the server asks whether the path is there.
     """
-    scheme = store.uri.partition("://")[0] if "://" in store.uri else ""
-    if scheme in _LOCAL:
+    if is_local(store.uri):
         return True
+    scheme = store.uri.partition("://")[0]
     if is_connect(spark):
         settings = settings_of(spark)
         is_known = all(settings.get(f"spark.hadoop.{name}") == value for name, value in store.options.items())
