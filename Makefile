@@ -163,6 +163,7 @@ bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JV
 	$(PY) benchmarks/ingestion.py $(or $(ROWS),1000000)
 	for one in 1000 6000; do $(PY) benchmarks/many_tables.py $$one 100; done
 	$(PY) benchmarks/live_tables.py $(or $(SECONDS),600)
+	$(PY) benchmarks/steady_table.py $(or $(SECONDS),600)
 
 bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them: bytes, upkeep, growth, delays, bootstraps
 	$(PY) benchmarks/claims.py
