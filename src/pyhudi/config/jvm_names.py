@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyhudi.config.enums import MergeMode
-from pyhudi.config.option import Parser
+from pyhudi.config.parsers import Parser
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KEY_GENERATOR_CLASSES, KeyGeneratorType, key_generator_type
 from pyhudi.format.timeline.table_version import TABLE_VERSIONS, TableVersion

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from pyhudi.config.parsers import Parser, parser_of_default
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
 T = TypeVar("T")
@@ -21,19 +22,6 @@ _METADATA_KEY = "option"
 
 class OptionWarning(UserWarning):
     """An option has no effect, because its key is unknown or its function is not built yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parser(Generic[T]):
-    """How the text of an option becomes a value.
-
-    `read` raises ValueError for illegal text, and `UnsupportedFeatureError` for values that only JVM Hudi supports.
-    `legal` describes the legal values. Blanks around the text are removed first, unless the parser `sees_blanks`.
-    """
-
-    read: Callable[[str], T]
-    legal: str
-    sees_blanks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +60,13 @@ class Option(Generic[T]):
         return value
 
 
-def option(key: str, *, parse: Parser[T], default: D, doc: str, aliases: tuple[str, ...] = ()) -> T | D:
-    """Declare an option as a field of a dataclass. Type checkers see the field's value."""
-    declared: Option[T | D] = Option(key=key, parser=parse, default=default, doc=doc, aliases=aliases)
+def option(key: str, *, default: D, doc: str, parse: Parser[T] | None = None, aliases: tuple[str, ...] = ()) -> T | D:
+    """Declare an option as a field of a dataclass. Type checkers see the field's value.
+
+    An option whose default is a truth value, or a member of an enumeration, takes just such values without `parse`.
+    """
+    parser = parse or parser_of_default(default)
+    declared: Option[T | D] = Option(key=key, parser=parser, default=default, doc=doc, aliases=aliases)
     value: D = field(default=default, metadata={_METADATA_KEY: declared})
     return value
 

@@ -7,8 +7,8 @@ import enum
 from dataclasses import dataclass
 
 from pyhudi.config.java_patterns import java_pattern
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import integer, one_of, regular_expression, text
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, integer, regular_expression, text
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.partition_paths import unescape_folder
 
@@ -82,7 +82,6 @@ class BootstrapOptions:
     )
     regex_mode: BootstrapMode = option(
         "hoodie.bootstrap.mode.selector.regex.mode",
-        parse=one_of(BootstrapMode),
         default=BootstrapMode.METADATA_ONLY,
         doc="The mode of the partitions that the regular expression matches; all others have the other mode.",
     )

@@ -9,8 +9,8 @@ from typing import Final
 
 from pyhudi.config.enums import BucketEngine
 from pyhudi.config.java_patterns import java_pattern
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import column_names, fraction, integer, one_of
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, column_names, fraction, integer, one_of
 
 INDEX_TYPE_KEY: Final = "hoodie.index.type"
 ENGINE_KEY: Final = "hoodie.index.bucket.engine"

@@ -10,8 +10,8 @@ import enum
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import boolean, column_names, fixed, integer, one_of, text
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, boolean, column_names, fixed, integer, text
 from pyhudi.errors import UnsupportedFeatureError
 
 _HIVE_PACKAGE = "org.apache.hudi.hive."
@@ -77,13 +77,11 @@ class CatalogOptions:
 
     hive_enabled: bool = option(
         "hoodie.datasource.hive_sync.enable",
-        parse=boolean(),
         default=False,
         doc="Whether writes sync the Hive metastore after their commit.",
     )
     enabled: bool = option(
         "hoodie.datasource.meta.sync.enable",
-        parse=boolean(),
         default=False,
         doc="Whether writes sync the catalog of `hoodie.meta.sync.client.tool.class` after their commit.",
     )
@@ -146,45 +144,38 @@ class CatalogOptions:
     )
     decodes_values: bool = option(
         "hoodie.meta.sync.decode_partition",
-        parse=boolean(),
         default=False,
         doc="Whether values of partitions whose paths are URL-encoded are decoded for the catalog.",
     )
     strategy: TableStrategy = option(
         "hoodie.datasource.hive_sync.table.strategy",
-        parse=one_of(TableStrategy),
         default=TableStrategy.ALL,
         doc="Of a merge-on-read table: ALL (`T_ro`, `T_rt` and `T`), RO (`T`, read optimized) or RT (`T`, real time).",
     )
     skips_ro_suffix: bool = option(
         "hoodie.datasource.hive_sync.skip_ro_suffix",
-        parse=boolean(),
         default=False,
         doc="With ALL: the read optimized entry is `T`, and there is no real-time one but `T_rt`.",
     )
     creates_database: bool = option(
         "hoodie.datasource.hive_sync.auto_create_database",
-        parse=boolean(),
         default=True,
         doc="Whether a database that is missing is made.",
     )
     ignores_errors: bool = option(
         "hoodie.datasource.hive_sync.ignore_exceptions",
-        parse=boolean(),
         default=False,
         doc="Whether a sync after a write that fails is a warning. Either way the write stands, and the next sync makes"
         " up for it.",
     )
     as_timestamps: bool = option(
         "hoodie.datasource.hive_sync.support_timestamp",
-        parse=boolean(),
         default=False,
         doc="Whether Hive's columns of timestamps are `timestamp`; else they are `bigint`. Spark sees timestamps either"
         " way.",
     )
     for_spark: bool = option(
         "hoodie.datasource.hive_sync.sync_as_datasource",
-        parse=boolean(),
         default=True,
         doc="Whether the entry says how Spark reads the table: provider, schema, and the path.",
     )
@@ -204,13 +195,11 @@ class CatalogOptions:
     )
     omits_meta_columns: bool = option(
         "hoodie.datasource.hive_sync.omit_metadata_fields",
-        parse=boolean(),
         default=False,
         doc="Whether the entry leaves out the `_hoodie_*` columns.",
     )
     with_comments: bool = option(
         "hoodie.datasource.hive_sync.sync_comment",
-        parse=boolean(),
         default=False,
         doc="Whether comments of columns are synced, too.",
     )
@@ -234,7 +223,6 @@ class CatalogOptions:
     )
     only_on_changes: bool = option(
         "hoodie.datasource.meta_sync.condition.sync",
-        parse=boolean(),
         default=False,
         doc="Whether the entry is stamped only if its columns, properties or partitions changed.",
     )

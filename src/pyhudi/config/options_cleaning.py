@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyhudi.config.option import option, read_group
-from pyhudi.config.parsers import boolean, integer, one_of, partition_paths, regular_expression
+from pyhudi.config.parsers import integer, partition_paths, regular_expression
 from pyhudi.format.metadata.clean import CleaningPolicy
 
 
@@ -17,13 +17,11 @@ class ArchivingOptions:
 
     automatic: bool = option(
         "hoodie.archive.automatic",
-        parse=boolean(),
         default=True,
         doc="Whether a write archives after its commit, when the active timeline is long enough.",
     )
     in_background: bool = option(
         "hoodie.archive.async",
-        parse=boolean(),
         default=False,
         doc="Whether archiving after a write runs in a thread of its process, after the write has returned.",
     )
@@ -43,7 +41,6 @@ class ArchivingOptions:
     )
     beyond_savepoint: bool = option(
         "hoodie.archive.beyond.savepoint",
-        parse=boolean(),
         default=False,
         doc="Whether commits that are newer than a savepoint are archived. The savepoint and its own commit stay.",
     )
@@ -61,7 +58,6 @@ class ArchivingOptions:
     )
     merge_logs: bool = option(
         "hoodie.archive.merge.enable",
-        parse=boolean(),
         default=True,
         doc="In table version 6, whether small files of the archived timeline are merged, so that few are read."
         " JVM Hudi's default is false, and its releases since 1.0 do not merge them.",
@@ -86,21 +82,18 @@ class CleaningOptions:
 
     automatic: bool = option(
         "hoodie.clean.automatic",
-        parse=boolean(),
         default=True,
         doc="Whether a write cleans the table after its commit.",
     )
     in_background: bool = option(
         "hoodie.clean.async.enabled",
         aliases=("hoodie.clean.async",),
-        parse=boolean(),
         default=False,
         doc="Whether the clean after a write runs in a thread of its process, after the write has returned.",
     )
     policy: CleaningPolicy = option(
         "hoodie.clean.policy",
         aliases=("hoodie.cleaner.policy",),
-        parse=one_of(CleaningPolicy),
         default=CleaningPolicy.KEEP_LATEST_COMMITS,
         doc="What stays readable: the states of the newest commits, those of the last hours, or a number of file slices"
         " of each file group. The newest slice of each group stays in any case, and so does what a savepoint names."
@@ -130,7 +123,6 @@ class CleaningOptions:
     deletes_sources: bool = option(
         "hoodie.clean.delete.bootstrap.base.file",
         aliases=("hoodie.cleaner.delete.bootstrap.base.file",),
-        parse=boolean(),
         default=False,
         doc="Bootstrapped tables: whether with a skeleton file that is deleted the file of the source goes, too."
         " Nothing else in the source is ever deleted.",
@@ -145,7 +137,6 @@ class CleaningOptions:
     incremental: bool = option(
         "hoodie.clean.incremental.enabled",
         aliases=("hoodie.cleaner.incremental.mode",),
-        parse=boolean(),
         default=True,
         doc="Whether a clean lists only the partitions that commits since the last clean have changed. Without it each"
         " clean lists the whole table.",

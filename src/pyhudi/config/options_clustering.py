@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pyhudi.config.option import Parser, option
+from pyhudi.config.option import option
 from pyhudi.config.parsers import (
     NOT_BUILT,
-    boolean,
+    Parser,
     column_names,
     integer,
-    one_of,
     partition_paths,
     regular_expression,
     text,
@@ -170,13 +169,11 @@ class ClusteringOptions:
     inline: bool = option(
         "hoodie.clustering.inline",
         aliases=("hoodie.datasource.clustering.inline.enable",),
-        parse=boolean(),
         default=False,
         doc="Whether a write also runs the clustering that is due after it.",
     )
     schedule_inline: bool = option(
         "hoodie.clustering.schedule.inline",
-        parse=boolean(),
         default=False,
         doc="Whether a write only schedules the clustering that is due after it, and another process runs it.",
     )
@@ -189,7 +186,6 @@ class ClusteringOptions:
     in_background: bool = option(
         "hoodie.clustering.async.enabled",
         aliases=("hoodie.datasource.clustering.async.enable",),
-        parse=boolean(),
         default=False,
         doc="Whether the clustering that is due after a write runs in a thread of its process, after the write has"
         " returned.",
@@ -268,13 +264,11 @@ class ClusteringOptions:
     )
     single_groups: bool = option(
         "hoodie.clustering.plan.strategy.single.group.clustering.enabled",
-        parse=boolean(),
         default=True,
         doc="Whether a small file that is alone in its group is rewritten.",
     )
     filter_mode: PartitionFilterMode = option(
         "hoodie.clustering.plan.partition.filter.mode",
-        parse=one_of(PartitionFilterMode),
         default=PartitionFilterMode.NONE,
         doc="Which partitions are clustered: all, those with the largest paths, those between two paths, or every 24th"
         " from the hour of the day on.",
@@ -325,7 +319,6 @@ class ClusteringOptions:
     )
     rolls_back_on_conflict: bool = option(
         "hoodie.clustering.rollback.pending.replacecommit.on.conflict",
-        parse=boolean(),
         default=False,
         doc="Whether SparkAllowUpdateStrategy rolls back the planned clustering that is in the way of the write.",
     )

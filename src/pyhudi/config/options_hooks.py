@@ -10,8 +10,8 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import boolean, integer, one_of, python_name, text
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, integer, python_name, text
 from pyhudi.errors import UnsupportedFeatureError
 
 HTTP_CALLBACK = "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback"
@@ -86,7 +86,6 @@ class CallbackOptions:
 
     enabled: bool = option(
         "hoodie.write.commit.callback.on",
-        parse=boolean(),
         default=False,
         doc="Whether a message of each commit is sent.",
     )
@@ -180,7 +179,6 @@ class ValidatorOptions:
     )
     policy: FailurePolicy = option(
         "hoodie.precommit.validators.failure.policy",
-        parse=one_of(FailurePolicy),
         default=FailurePolicy.FAIL,
         doc="FAIL: what a validator refuses is not committed. WARN_LOG: it is, with a warning in the log.",
     )

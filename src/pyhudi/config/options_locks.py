@@ -11,8 +11,8 @@ import enum
 from dataclasses import dataclass
 
 from pyhudi.config.enums import EarlyDetectionStrategy
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import boolean, integer, one_of, text
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, integer, text
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.markers import MarkersType
 
@@ -44,7 +44,6 @@ class MarkerOptions:
 
     keeping: MarkersType = option(
         "hoodie.write.markers.type",
-        parse=one_of(MarkersType),
         default=MarkersType.DIRECT,
         doc="DIRECT: each task creates an empty file per data file. TIMELINE_SERVER_BASED, the default of JVM Hudi: a"
         " service in the driver keeps the markers of all tasks in a few files. It needs fewer requests to an object"
@@ -52,7 +51,6 @@ class MarkerOptions:
     )
     detects_early: bool = option(
         "hoodie.write.concurrency.early.conflict.detection.enable",
-        parse=boolean(),
         default=False,
         doc="Whether a write fails before it rewrites a file group that another live writer is writing, instead of"
         " at its commit. This saves work; the conflicts are the same.",
@@ -66,7 +64,6 @@ class MarkerOptions:
     )
     early_checks_commits: bool = option(
         "hoodie.write.concurrency.early.conflict.check.commit.conflict",
-        parse=boolean(),
         default=False,
         doc="Whether early detection also checks writes that completed since this one began. Costs a request for each"
         " of them.",
@@ -209,7 +206,6 @@ class LockOptions:
     )
     dynamodb_billing_mode: BillingMode = option(
         "hoodie.write.lock.dynamodb.billing_mode",
-        parse=one_of(BillingMode),
         default=BillingMode.PAY_PER_REQUEST,
         doc="DynamoDBBasedLockProvider: the billing mode of a table that is created.",
     )

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi.config.enums import CompactionStrategy, CompactionTrigger, LogBlockFormat, TableType
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import boolean, integer, one_of, regular_expression
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, boolean, integer, one_of, regular_expression
 
 BLOCK_BYTES_MAX = 64 << 20
 """The limit of a log block in bytes of Arrow data. Tasks and readers hold one block in memory."""
@@ -74,20 +74,17 @@ class CompactionOptions:
     )
     in_background: bool = option(
         "hoodie.datasource.compaction.async.enable",
-        parse=boolean(),
         default=False,
         doc="Whether the compaction that is due after a write runs in a thread of its process, after the write has"
         " returned, unless `hoodie.compact.inline` is true.",
     )
     services_enabled: bool = option(
         "hoodie.table.services.enabled",
-        parse=boolean(),
         default=True,
         doc="Whether a write schedules and runs table services after it. Rolling back dead writers is not one of them.",
     )
     schedule_inline: bool = option(
         "hoodie.compact.schedule.inline",
-        parse=boolean(),
         default=False,
         doc="Whether a write only schedules the compaction that is due after it, and another process runs it.",
     )
@@ -105,7 +102,6 @@ class CompactionOptions:
     )
     trigger: CompactionTrigger = option(
         "hoodie.compact.inline.trigger.strategy",
-        parse=one_of(CompactionTrigger),
         default=CompactionTrigger.NUM_COMMITS,
         doc="Whether the number of delta commits, the time, or both make a compaction due. Both count from the last"
         " compaction, or with NUM_COMMITS_AFTER_LAST_REQUEST from the last one scheduled.",
@@ -148,13 +144,11 @@ class CompactionOptions:
     )
     log_enabled: bool = option(
         "hoodie.log.compaction.enable",
-        parse=boolean(),
         default=False,
         doc="Whether log compactions may merge small log blocks of a slice into large ones, without a new base file.",
     )
     log_inline: bool = option(
         "hoodie.log.compaction.inline",
-        parse=boolean(),
         default=False,
         doc="Whether a write also runs the log compaction that is due after it.",
     )

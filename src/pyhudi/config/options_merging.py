@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import integer, text
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, integer, text
 
 MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
 """Prefix of the table properties that configure merging."""

@@ -49,7 +49,6 @@ class RecordIndexOptions:
     )
     by_partition: bool = option(
         "hoodie.metadata.record.level.index.enable",
-        parse=boolean(),
         default=False,
         doc="A write with `true` builds a record index by partition where there is no record index: keys are unique in "
         "partitions, and are looked up in that of their row, for hoodie.index.type=RECORD_LEVEL_INDEX. Every write "
@@ -84,7 +83,6 @@ class MetadataTableOptions:
     )
     column_stats: bool = option(
         "hoodie.metadata.index.column.stats.enable",
-        parse=boolean(),
         default=False,
         doc="A write with `true` builds the column statistics where there are none, and with them the metadata table:"
         " the bounds of the columns of each file, by which reads leave files out. What is built stays, whatever later"
@@ -92,7 +90,6 @@ class MetadataTableOptions:
     )
     partition_stats: bool = option(
         "hoodie.metadata.index.partition.stats.enable",
-        parse=boolean(),
         default=False,
         doc="The same for the statistics of partitions, by which reads leave partitions out. They come with column"
         " statistics, in tables with partitions of version 8 or 9.",
@@ -120,7 +117,6 @@ class MetadataTableOptions:
     )
     joins_logs: bool = option(
         "hoodie.metadata.log.compaction.enable",
-        parse=boolean(),
         default=False,
         doc="Whether a write also joins the logs of a file group of the metadata table where there are many, and no"
         " compaction of it is due: a lookup then reads one log in place of them.",
@@ -133,7 +129,6 @@ class MetadataTableOptions:
     )
     bloom_filters: bool = option(
         "hoodie.metadata.index.bloom.filter.enable",
-        parse=boolean(),
         default=False,
         doc="A write with `true` builds a copy of the bloom filters in the footers of base files, where there is none,"
         " for hoodie.bloom.index.use.metadata. What is built stays, whatever later writes say.",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import any_text, boolean, integer, one_of, text
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, any_text, integer, one_of, text
 
 
 class ReporterType(enum.Enum):
@@ -44,9 +44,7 @@ def _labels(value: str) -> tuple[tuple[str, str], ...]:
 class MetricsOptions:
     """Metrics of writes and table services, under the names of Hudi."""
 
-    enabled: bool = option(
-        "hoodie.metrics.on", parse=boolean(), default=False, doc="Whether writes and table services are measured."
-    )
+    enabled: bool = option("hoodie.metrics.on", default=False, doc="Whether writes and table services are measured.")
     reporter: ReporterType = option(
         "hoodie.metrics.reporter.type",
         parse=one_of(ReporterType, refused=_REFUSED),
@@ -62,7 +60,6 @@ class MetricsOptions:
     )
     locks: bool = option(
         "hoodie.metrics.lock.enable",
-        parse=boolean(),
         default=False,
         doc="Whether conflicts between writers are counted, too.",
     )
@@ -92,7 +89,6 @@ class MetricsOptions:
     )
     gateway_deletes: bool = option(
         "hoodie.metrics.pushgateway.delete.on.shutdown",
-        parse=boolean(),
         default=True,
         doc="PROMETHEUS_PUSHGATEWAY: whether the values are taken from the gateway when this process ends. With false"
         " those of the end are sent instead.",
@@ -111,7 +107,6 @@ class MetricsOptions:
     )
     gateway_random_suffix: bool = option(
         "hoodie.metrics.pushgateway.random.job.name.suffix",
-        parse=boolean(),
         default=True,
         doc="PROMETHEUS_PUSHGATEWAY: whether the name of the job ends with a random number, so that processes do not"
         " replace each other's values.",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.enums import IncrementalFormat, QueryType
 from pyhudi.config.option import option
-from pyhudi.config.parsers import boolean, fixed, one_of, text
+from pyhudi.config.parsers import boolean, fixed, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,6 @@ class ReadOptions:
     query_type: QueryType = option(
         "hoodie.datasource.query.type",
         aliases=("hoodie.datasource.view.type",),
-        parse=one_of(QueryType),
         default=QueryType.SNAPSHOT,
         doc="`snapshot`: the newest state. `read_optimized`: the newest state without log files, so for merge-on-read "
         "tables the state at the last compaction of each file group. `incremental`: the rows that changed after "
@@ -59,13 +58,11 @@ class ReadOptions:
     )
     incremental_format: IncrementalFormat = option(
         "hoodie.datasource.query.incremental.format",
-        parse=one_of(IncrementalFormat),
         default=IncrementalFormat.LATEST_STATE,
         doc="incremental: changed rows as they are at the end, or all changes, with the rows before and after each.",
     )
     fall_back_to_full_scan: bool = option(
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
-        parse=boolean(),
         default=False,
         doc="incremental, if files of the interval have been cleaned, so that its rows cannot be read as of its end."
         " false: an error. true: the rows that no later write has changed or deleted, from a scan of the whole table."
@@ -73,21 +70,18 @@ class ReadOptions:
     )
     data_skipping: bool = option(
         "hoodie.enable.data.skipping",
-        parse=boolean(),
         default=True,
         doc="Whether reads with a condition leave files out by the indexes of the metadata table, without opening"
         " them.",
     )
     plain_partitions: bool = option(
         "hoodie.pyhudi.read.plain.partitions",
-        parse=boolean(),
         default=False,
         doc="Whether a snapshot also has the rows of folders whose Parquet files are not Hudi's: partitions from "
         "before the folder was a table. Their `_hoodie_*` columns are null.",
     )
     skip_damaged_files: bool = option(
         "hoodie.pyhudi.read.skip.damaged.files",
-        parse=boolean(),
         default=False,
         doc="Whether missing and damaged files of completed writes are left out, with a warning that names them, as in "
         "JVM Hudi. Rows are then missing, or in an older version. false: an error.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.enums import ErrorTableFailure
 from pyhudi.config.option import option
-from pyhudi.config.parsers import any_text, boolean, integer, one_of, text
+from pyhudi.config.parsers import any_text, integer, text
 
 
 def older_names(name: str) -> tuple[str, ...]:
@@ -23,7 +23,6 @@ class StreamerOptions:
     skips_checkpoint: bool = option(
         "hoodie.streamer.checkpoint.force.skip",
         aliases=older_names("checkpoint.force.skip"),
-        parse=boolean(),
         default=False,
         doc="The streamer: whether its commits keep no checkpoint, as for filling in what was missed. The next run goes"
         " on from where the runs before this one had come to.",
@@ -36,7 +35,6 @@ class ErrorTableOptions:
 
     is_enabled: bool = option(
         "hoodie.errortable.enable",
-        parse=boolean(),
         default=False,
         doc="The streamer: whether records that cannot be read, or that have no record key, are written to a table of"
         " their own. Otherwise the first of them stops the run. For topics and files.",
@@ -55,21 +53,18 @@ class ErrorTableOptions:
     )
     checks_rows: bool = option(
         "hoodie.errortable.validate.recordcreation.enable",
-        parse=boolean(),
         default=True,
         doc="The streamer, with an error table: whether it takes rows that have no record key, or null in a column of"
         " the schema that cannot be null. Otherwise these stop the run.",
     )
     checks_types: bool = option(
         "hoodie.errortable.validate.targetschema.enable",
-        parse=boolean(),
         default=False,
         doc="The streamer, with an error table: whether it takes JSON with values that do not fit the types of the"
         " table's columns. Otherwise columns get wider types where they can, and the run stops where they cannot.",
     )
     on_failure: ErrorTableFailure = option(
         "hoodie.errortable.write.failure.strategy",
-        parse=one_of(ErrorTableFailure),
         default=ErrorTableFailure.ROLLBACK_COMMIT,
         doc="The streamer: what it does if the error table cannot be written. ROLLBACK_COMMIT: the run fails, and"
         " nothing of the batch is in the table. LOG_ERROR: it goes on, and the failed records are lost.",
@@ -98,7 +93,6 @@ class FolderOptions:
     csv_header: bool = option(
         "hoodie.streamer.csv.header",
         aliases=older_names("csv.header"),
-        parse=boolean(),
         default=False,
         doc="The streamer: whether the first line of a CSV file names its columns. Otherwise they are those of the"
         " schema provider or of the table, in their order, or else `_c0`, `_c1` and so on.",
@@ -120,7 +114,6 @@ class FolderOptions:
     csv_infers: bool = option(
         "hoodie.streamer.csv.inferschema",
         aliases=older_names("csv.inferschema"),
-        parse=boolean(),
         default=False,
         doc="The streamer: whether columns of a CSV file that neither the schema provider nor the table knows get the"
         " types that their values look like. Otherwise they are texts.",
@@ -198,7 +191,6 @@ class KafkaOptions:
     fails_on_loss: bool = option(
         "hoodie.streamer.source.kafka.enable.failondataloss",
         aliases=older_names("source.kafka.enable.failondataloss"),
-        parse=boolean(),
         default=True,
         doc="The streamer: whether messages that are gone before they were read, and a topic that was made anew, stop"
         " it. With false it goes on with what is there; only partitions that lost something move. JVM Hudi's default is"
@@ -207,7 +199,6 @@ class KafkaOptions:
     appends_offsets: bool = option(
         "hoodie.streamer.source.kafka.append.offsets",
         aliases=older_names("source.kafka.append.offsets"),
-        parse=boolean(),
         default=False,
         doc="The streamer: whether rows get the columns `_hoodie_kafka_source_offset`, `_hoodie_kafka_source_partition`"
         " and `_hoodie_kafka_source_timestamp`.",

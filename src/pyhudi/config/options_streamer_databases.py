@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.option import option
 from pyhudi.config.options_streamer import older_names
-from pyhudi.config.parsers import boolean, text
+from pyhudi.config.parsers import text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,6 @@ class JdbcOptions:
     is_incremental: bool = option(
         "hoodie.streamer.jdbc.incr.pull",
         aliases=older_names("jdbc.incr.pull"),
-        parse=boolean(),
         default=False,
         doc="The streamer, with JdbcSource: whether a batch has the rows with newer values of that column. Otherwise"
         " each batch has the whole table.",
@@ -123,7 +122,6 @@ class QueryOptions:
     emits_checkpoint: bool = option(
         "hoodie.streamer.source.sql.checkpoint.emit",
         aliases=older_names("source.sql.checkpoint.emit"),
-        parse=boolean(),
         default=False,
         doc="The streamer, with SqlFileBasedSource: whether the commit keeps the time of the query, in milliseconds, as"
         " its checkpoint. The query has all its rows again each time, whatever it says.",

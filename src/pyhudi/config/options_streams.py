@@ -74,7 +74,6 @@ class StreamSinkOptions:
     )
     disables_compaction: bool = option(
         "hoodie.datasource.write.streaming.disable.compaction",
-        parse=boolean(),
         default=False,
         doc="Streams: whether the sink leaves the compaction of a merge-on-read table to another process.",
     )

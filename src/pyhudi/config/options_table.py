@@ -225,7 +225,6 @@ class KeyOptions:
     timestamp_unit: TimeUnit = option(
         "hoodie.keygen.timebased.timestamp.scalar.time.unit",
         aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.scalar.time.unit",),
-        parse=one_of(TimeUnit),
         default=TimeUnit.SECONDS,
         doc="The unit of a SCALAR timestamp column.",
     )
@@ -273,14 +272,12 @@ class KeyOptions:
     )
     consistent_logical_timestamps: bool = option(
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        parse=boolean(),
         default=False,
         doc="Record keys and partition paths of timestamps as local times. Refused for tables that have timestamps "
         "there, without effect for others.",
     )
     bare_complex_key: bool = option(
         "hoodie.write.complex.keygen.new.encoding",
-        parse=boolean(),
         default=True,
         doc="Versions 6 and 8: whether a COMPLEX key of one column is the bare value, as 0.15.0 and 1.0.2 write "
         "it, and not `column:value`. Version 9 always has the latter.",

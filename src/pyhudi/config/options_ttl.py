@@ -6,8 +6,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import boolean, integer, one_of, partition_paths
+from pyhudi.config.option import option
+from pyhudi.config.parsers import Parser, integer, partition_paths
 from pyhudi.errors import UnsupportedFeatureError
 
 
@@ -48,13 +48,11 @@ class ExpiryOptions:
 
     inline: bool = option(
         "hoodie.partition.ttl.inline",
-        parse=boolean(),
         default=False,
         doc="Whether a write deletes the partitions that are past their time after its commit.",
     )
     strategy_type: ExpiryStrategy = option(
         "hoodie.partition.ttl.management.strategy.type",
-        parse=one_of(ExpiryStrategy),
         default=ExpiryStrategy.KEEP_BY_TIME,
         doc="From when the age of a partition counts: its last change, or the write that created it.",
     )

@@ -45,7 +45,6 @@ class SqlOptions:
 
     insert_into: WriteOperation = option(
         "hoodie.spark.sql.insert.into.operation",
-        parse=one_of(WriteOperation),
         default=WriteOperation.INSERT,
         doc="The operation of `INSERT INTO`: insert, upsert or bulk_insert. Without it, "
         "`hoodie.datasource.write.operation` is used if it is one of these.",
@@ -58,19 +57,16 @@ class InputOptions:
 
     combine_before_insert: bool = option(
         "hoodie.combine.before.insert",
-        parse=boolean(),
         default=False,
         doc="Whether insert and bulk_insert combine rows of a batch with the same key.",
     )
     combine_before_upsert: bool = option(
         "hoodie.combine.before.upsert",
-        parse=boolean(),
         default=True,
         doc="Whether upsert combines rows of a batch with the same key.",
     )
     combine_before_delete: bool = option(
         "hoodie.combine.before.delete",
-        parse=boolean(),
         default=True,
         doc="Whether delete looks up each key of a batch only once.",
     )
@@ -84,7 +80,6 @@ class InputOptions:
     )
     partial_updates_of_merges: bool = option(
         "hoodie.spark.sql.merge.into.partial.updates",
-        parse=boolean(),
         default=True,
         doc="Whether a merge that gives new values to some columns writes these columns alone to the logs of a "
         "merge-on-read table of version 8 or later, if they include the ordering fields. Otherwise it writes whole "
@@ -92,38 +87,32 @@ class InputOptions:
     )
     insert_drop_duplicates: bool = option(
         "hoodie.datasource.write.insert.drop.duplicates",
-        parse=boolean(),
         default=False,
         doc="Whether an insert drops rows whose key is in the table; an older option for the policy `drop`.",
     )
     insert_duplicate_policy: DuplicatePolicy = option(
         "hoodie.datasource.insert.dup.policy",
-        parse=one_of(DuplicatePolicy),
         default=DuplicatePolicy.NONE,
         doc="How an insert treats rows whose key is in the table: `none` inserts them without a lookup, `drop` drops"
         " them, `fail` refuses the batch.",
     )
     reconcile_schema: bool = option(
         "hoodie.datasource.write.reconcile.schema",
-        parse=boolean(),
         default=False,
         doc="Whether a batch may lack columns of the table; they become null.",
     )
     null_for_missing_columns: bool = option(
         "hoodie.write.set.null.for.missing.columns",
-        parse=boolean(),
         default=False,
         doc="The same as `hoodie.datasource.write.reconcile.schema`.",
     )
     allows_column_drop: bool = option(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
-        parse=boolean(),
         default=False,
         doc="Whether a batch that lacks columns of the table drops them from the table.",
     )
     schema_on_read: bool = option(
         "hoodie.schema.on.read.enable",
-        parse=boolean(),
         default=False,
         doc="Whether `table.alter` may give the columns of a table ids, so that they can be renamed and dropped."
         " Columns of a table that has ids are always found by them, with or without this option.",
@@ -161,7 +150,6 @@ class InputOptions:
     )
     tracks_event_time: bool = option(
         "hoodie.write.track.event.time.watermark",
-        parse=boolean(),
         default=False,
         doc="Whether commits keep the event times of their rows: of each file the smallest and largest one, as in JVM "
         "Hudi, and how far each source has come, for `HudiTable.watermark`. Costs one read per commit.",
@@ -233,38 +221,32 @@ class IndexOptions:
     )
     store_moves_partition: bool = option(
         "hoodie.hbase.index.update.partition.path",
-        parse=boolean(),
         default=False,
         doc="HBASE: whether a record moves if its partition path has changed.",
     )
     simple_moves_partition: bool = option(
         "hoodie.simple.index.update.partition.path",
-        parse=boolean(),
         default=True,
         doc="GLOBAL_SIMPLE: whether a record moves if its partition path has changed; false: it stays in its old"
         " partition.",
     )
     bloom_moves_partition: bool = option(
         "hoodie.bloom.index.update.partition.path",
-        parse=boolean(),
         default=True,
         doc="The same for GLOBAL_BLOOM.",
     )
     record_moves_partition: bool = option(
         "hoodie.record.index.update.partition.path",
-        parse=boolean(),
         default=False,
         doc="The same for RECORD_INDEX.",
     )
     prune_by_ranges: bool = option(
         "hoodie.bloom.index.prune.by.ranges",
-        parse=boolean(),
         default=True,
         doc="Whether BLOOM first excludes files by their smallest and largest key.",
     )
     bloom_filters_of_metadata: bool = option(
         "hoodie.bloom.index.use.metadata",
-        parse=boolean(),
         default=False,
         doc="Whether BLOOM takes the filters from the metadata table, if it has them, and not from the footers of "
         "files; key ranges are not compared then.",
@@ -277,7 +259,6 @@ class BloomOptions:
 
     enabled: bool = option(
         "hoodie.parquet.bloom.filter.enabled",
-        parse=boolean(),
         default=True,
         doc="Whether new base files get a filter.",
     )
@@ -295,7 +276,6 @@ class BloomOptions:
     )
     filter_type: BloomFilterType = option(
         "hoodie.bloom.index.filter.type",
-        parse=one_of(BloomFilterType),
         default=BloomFilterType.DYNAMIC_V0,
         doc="SIMPLE: fixed size. DYNAMIC_V0: the filter grows with the keys, and a rewrite of the file gives it a new "
         "one where it has outgrown its false positive rate.",
@@ -381,7 +361,6 @@ class ConcurrencyOptions:
 
     mode: ConcurrencyMode = option(
         "hoodie.write.concurrency.mode",
-        parse=one_of(ConcurrencyMode),
         default=ConcurrencyMode.SINGLE_WRITER,
         doc="Writes take the lock and detect conflicts in the first two modes. JVM Hudi does neither in SINGLE_WRITER. "
         "NON_BLOCKING_CONCURRENCY_CONTROL, for merge-on-read tables of version 8 or 9 with a simple bucket index: "
@@ -402,7 +381,6 @@ class ConcurrencyOptions:
     failed_writes_policy: FailedWritesPolicy = option(
         "hoodie.clean.failed.writes.policy",
         aliases=("hoodie.cleaner.policy.failed.writes",),
-        parse=one_of(FailedWritesPolicy),
         default=FailedWritesPolicy.EAGER,
         doc="When a write rolls back the pending writes of dead writers, never those of live ones. EAGER: before it"
         " begins. LAZY: after its commit, so that it is not delayed. NEVER: other processes do it.",

@@ -6,10 +6,10 @@ import enum
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from pyhudi.config.java_patterns import java_pattern
-from pyhudi.config.option import Parser
 from pyhudi.errors import UnsupportedFeatureError
 
 NOT_BUILT = "is not built yet in this release"
@@ -17,6 +17,19 @@ NOT_BUILT = "is not built yet in this release"
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Parser(Generic[T]):
+    """How the text of an option becomes a value.
+
+    `read` raises ValueError for illegal text, and `UnsupportedFeatureError` for values that only JVM Hudi supports.
+    `legal` describes the legal values. Blanks around the text are removed first, unless the parser `sees_blanks`.
+    """
+
+    read: Callable[[str], T]
+    legal: str
+    sees_blanks: bool = False
 
 
 def text(legal: str = "text") -> Parser[str]:
@@ -121,6 +134,15 @@ def one_of(choices: Iterable[E], *, refused: Mapping[str, str] | None = None) ->
 
     legal = [str(member.value) for member in choices if str(member.value).upper() not in (refused or {})]
     return Parser(_refusing(read, refused or {}), "one of " + ", ".join(legal))
+
+
+def parser_of_default(default: Any) -> Parser[Any]:
+    """The parser of an option that has a truth value, or a member of an enumeration, as its default."""
+    if isinstance(default, bool):
+        return boolean()
+    if isinstance(default, enum.Enum):
+        return one_of(type(default))
+    raise TypeError("an option needs a parser, if its default is no truth value and no member of an enumeration")
 
 
 def fixed(value: str, *, refused: Mapping[str, str]) -> Parser[str]:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pyhudi.config.enums import MergeMode, PartialUpdateMode
-from pyhudi.config.option import Parser
 from pyhudi.config.options_merging import JVM_PACKAGE, merger_name
+from pyhudi.config.parsers import Parser
 from pyhudi.errors import UnsupportedFeatureError
 
 _PACKAGE = "org.apache.hudi.common.model."

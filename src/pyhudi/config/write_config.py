@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
@@ -88,37 +88,11 @@ class WriteConfig:
             UnsupportedFeatureError: an option asks for something that this release does not support.
         """
         given = given_options(options, Side.WRITE)
-        input_options = read_group(InputOptions, given)
-        table, merging = _merger_of_payload(read_group(TableOptions, given), read_group(MergingOptions, given))
-        config = WriteConfig(
-            what=read_group(RequestOptions, given),
-            table=table,
-            keys=read_group(KeyOptions, given),
-            input=input_options,
-            index=read_group(IndexOptions, given),
-            buckets=read_group(BucketOptions, given),
-            bloom=read_group(BloomOptions, given),
-            files=read_group(FileOptions, given),
-            merging=merging,
-            logs=read_group(LogOptions, given),
-            compaction=read_group(CompactionOptions, given),
-            cleaning=cleaning_of(given),
-            archiving=archiving_of(given),
-            expiry=read_group(ExpiryOptions, given),
-            clustering=read_group(ClusteringOptions, given),
-            metadata_table=read_group(MetadataTableOptions, given),
-            record_index=read_group(RecordIndexOptions, given),
-            bootstrap=read_group(BootstrapOptions, given),
-            memory=read_group(MemoryOptions, given),
-            concurrency=read_group(ConcurrencyOptions, given),
-            markers=read_group(MarkerOptions, given),
-            locks=read_group(LockOptions, given),
-            metrics=read_group(MetricsOptions, given),
-            callbacks=read_group(CallbackOptions, given),
-            validators=read_group(ValidatorOptions, given),
-            catalog=read_group(CatalogOptions, given),
-            extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
-        )
+        groups = {name: read_group(group, given) for name, group in _groups().items()}
+        groups["table"], groups["merging"] = _merger_of_payload(groups["table"], groups["merging"])
+        groups |= {"cleaning": cleaning_of(given), "archiving": archiving_of(given)}
+        extra_metadata = _extra_metadata(options, groups["input"].commit_metadata_prefix)
+        config = WriteConfig(**groups, extra_metadata=extra_metadata)
         check_combination(config)
         if config.logs.max_block_size > BLOCK_BYTES_MAX:
             warnings.warn(
@@ -214,6 +188,11 @@ class WriteConfig:
     def index_remembers(self) -> bool:
         """Whether the index keeps the file groups of keys somewhere else than in the table."""
         return self.index.index_class is not None or self.index.index_type.remembers
+
+
+def _groups() -> dict[str, Any]:
+    """The groups of options of a write, by the names of their fields."""
+    return {part.name: part.default_factory for part in fields(WriteConfig) if isinstance(part.default_factory, type)}
 
 
 def split_partition_field(declared: str) -> tuple[str, PartitionFieldKind | None]:

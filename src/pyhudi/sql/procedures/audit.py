@@ -135,11 +135,3 @@ def cleanup_audit_lock(context: CallContext, given: Given) -> Rows:
         else f"No audit files older than {days} days found"
     )
     return [(label, len(old), only_looks, days, message)]
-
-
-PROCEDURES = (
-    show_audit_lock_status,
-    set_audit_lock,
-    validate_audit_lock,
-    cleanup_audit_lock,
-)

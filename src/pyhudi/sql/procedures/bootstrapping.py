@@ -218,11 +218,3 @@ def hdfs_parquet_import(context: CallContext, given: Given) -> Rows:
     }
     chosen.write.format("hudi").options(**options).mode("append").save(given.text("target_path"))
     return [(0,)]
-
-
-PROCEDURES = (
-    run_bootstrap,
-    show_bootstrap_mapping,
-    show_bootstrap_partitions,
-    hdfs_parquet_import,
-)

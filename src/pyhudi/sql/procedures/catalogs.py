@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyhudi.sql.procedures.call_context import CallContext, Given
-from pyhudi.sql.procedures.declared import TABLE, Procedure, Rows, columns, text
+from pyhudi.sql.procedures.declared import TABLE, Rows, procedure, text
 
 _OPTIONS = {
     "metastore_uri": "hoodie.datasource.hive_sync.metastore.uris",
@@ -16,7 +16,15 @@ _OPTIONS = {
 a sync is incremental wherever its stamp allows that."""
 
 
-def _hive_sync(context: CallContext, given: Given) -> Rows:
+@procedure(
+    TABLE,
+    *(text(name, "") for name in ("metastore_uri", "username", "password", "use_jdbc", "mode")),
+    *(text(name, "") for name in ("partition_fields", "partition_extractor_class", "strategy")),
+    text("sync_incremental", ""),
+    answer="result string",
+)
+def hive_sync(context: CallContext, given: Given) -> Rows:
+    """Makes the entries of a table in a Hive metastore right as of its newest write."""
     options = {key: given.text(name) for name, key in _OPTIONS.items() if given.text_or_none(name) is not None}
     table, name = context.table(given), given.text_or_none("table")
     database, _, entry = (name or "").replace("`", "").rpartition(".")
@@ -26,19 +34,3 @@ def _hive_sync(context: CallContext, given: Given) -> Rows:
         options["hoodie.datasource.hive_sync.database"] = database.rpartition(".")[2]
     table.catalog.sync(hudi_options=options)
     return [("success",)]
-
-
-PROCEDURES = (
-    Procedure(
-        name="hive_sync",
-        what="Makes the entries of a table in a Hive metastore right as of its newest write.",
-        parameters=(
-            TABLE,
-            *(text(name, "") for name in ("metastore_uri", "username", "password", "use_jdbc", "mode")),
-            *(text(name, "") for name in ("partition_fields", "partition_extractor_class", "strategy")),
-            text("sync_incremental", ""),
-        ),
-        columns=columns("result string"),
-        run=_hive_sync,
-    ),
-)

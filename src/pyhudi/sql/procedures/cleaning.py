@@ -184,12 +184,3 @@ def repair_corrupted_clean_files(context: CallContext, given: Given) -> Rows:
     """Removes planned cleans whose plans are damaged."""
     remove_corrupt_clean_plans(context.table(given).handle.service_call(None, call="repair_corrupted_clean_files"))
     yield (True,)
-
-
-PROCEDURES = (
-    run_clean,
-    show_cleans,
-    show_cleans_metadata,
-    show_clean_plans,
-    repair_corrupted_clean_files,
-)

@@ -254,17 +254,3 @@ def _file_rows(instant: Instant, completed: str | None, metadata: CommitMetadata
             stat.total_updated_records_compacted,
             stat.total_write_bytes,
         )
-
-
-PROCEDURES = (
-    show_commits,
-    show_commits_metadata,
-    show_archived_commits,
-    show_archived_commits_metadata,
-    show_commit_files,
-    show_commit_partitions,
-    show_commit_write_stats,
-    show_commit_extra_metadata,
-    commits_compare,
-    stats_wa,
-)

@@ -69,9 +69,3 @@ def copy_to_temp_view(context: CallContext, given: Given) -> Rows:
     else:
         (rows.createOrReplaceTempView if replaces else rows.createTempView)(name)
     return [(0,)]
-
-
-PROCEDURES = (
-    copy_to_table,
-    copy_to_temp_view,
-)

@@ -197,10 +197,3 @@ def _deleted(action: Action, data: bytes, path: str) -> frozenset[str]:
         return decode_restored_files(data, path=path)
     done = decode_rollback_metadata(data, path=path)
     return frozenset(file for partition in done.partitions.values() for file in partition.deleted)
-
-
-PROCEDURES = (
-    show_fsview_all,
-    show_fsview_latest,
-    show_file_status,
-)

@@ -138,10 +138,3 @@ def _percentile(values: Sequence[int], share: float) -> float:
     if at >= len(values):
         return float(values[-1])
     return values[at - 1] + (position - at) * (values[at] - values[at - 1])
-
-
-PROCEDURES = (
-    show_fs_path_detail,
-    show_invalid_parquet,
-    stats_file_sizes,
-)

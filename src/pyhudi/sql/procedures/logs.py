@@ -140,9 +140,3 @@ def _merged(table: TableState, paths: list[str]) -> Iterator[pa.RecordBatch]:
 
 def _plain(value: Any) -> Any:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-PROCEDURES = (
-    show_logfile_metadata,
-    show_logfile_records,
-)

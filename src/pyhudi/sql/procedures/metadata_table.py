@@ -270,16 +270,3 @@ def bound_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
-PROCEDURES = (
-    show_metadata_table_files,
-    show_metadata_table_partitions,
-    show_metadata_table_stats,
-    show_metadata_table_column_stats,
-    show_metadata_column_stats_overlap,
-    validate_metadata_table_files,
-    create_metadata_table,
-    init_metadata_table,
-    delete_metadata_table,
-)

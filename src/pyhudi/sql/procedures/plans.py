@@ -256,12 +256,3 @@ def partitions_where(context: CallContext, table: HudiTable, condition: str) -> 
             f"the predicate must be a condition on the partition columns ({', '.join(fields)}): {error}",
             predicate=condition,
         ) from error
-
-
-PROCEDURES = (
-    run_compaction,
-    show_compaction,
-    run_clustering,
-    show_clustering,
-    run_rollback_inflight_tableservice,
-)

@@ -121,14 +121,3 @@ def show_rollback_detail(context: CallContext, given: Given) -> Rows:
         for files, succeeded in ((rolled_back.deleted, True), (rolled_back.failed, False)):
             for file in files:
                 yield (wanted, as_list([done.instant_time]), partition, file, succeeded)
-
-
-PROCEDURES = (
-    create_savepoint,
-    delete_savepoint,
-    rollback_to_savepoint,
-    show_savepoints,
-    rollback_to_instant,
-    show_rollbacks,
-    show_rollback_detail,
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Final
 
 from pyhudi.errors import ConfigError
@@ -87,6 +88,11 @@ def _type_name(kind: SqlType) -> str:
     return _TYPE_NAMES.get(kind, kind.value)
 
 
+def _declared_in(module: ModuleType) -> tuple[Procedure, ...]:
+    """The procedures of a module, in their order."""
+    return tuple(found for found in vars(module).values() if isinstance(found, Procedure))
+
+
 HELP: Final = Procedure(
     name="help",
     what="Lists the procedures, or describes one.",
@@ -96,7 +102,7 @@ HELP: Final = Procedure(
 )
 FAMILIES: Final[Mapping[str, tuple[Procedure, ...]]] = {
     "Help": (HELP,),
-    **{title: module.PROCEDURES for title, module in _FAMILIES.items()},
+    **{title: _declared_in(module) for title, module in _FAMILIES.items()},
 }
 PROCEDURES: Final[Mapping[str, Procedure]] = {
     procedure.name: procedure for family in FAMILIES.values() for procedure in family

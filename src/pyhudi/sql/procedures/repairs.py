@@ -65,11 +65,3 @@ def repair_overwrite_hoodie_props(context: CallContext, given: Given) -> Rows:
     values = parse_properties(read_at_most(context.storage(folder or "."), name, PROPERTIES_BYTES_MAX), path=path)
     changes = overwrite_properties(handle.service_call(None, call="repair_overwrite_hoodie_props"), values)
     return [(name, old or "null", new or "null") for name, (old, new) in changes.items()]
-
-
-PROCEDURES = (
-    repair_add_partition_meta,
-    repair_migrate_partition_meta,
-    delete_marker,
-    repair_overwrite_hoodie_props,
-)

@@ -102,14 +102,3 @@ def truncate_table(context: CallContext, given: Given) -> Rows:
 def show_table_properties(context: CallContext, given: Given) -> Rows:
     """The properties of the table, by name."""
     return sorted(context.table(given).handle.state.config.values.items())
-
-
-PROCEDURES = (
-    archive_commits,
-    run_ttl,
-    upgrade_table,
-    downgrade_table,
-    drop_partition,
-    truncate_table,
-    show_table_properties,
-)

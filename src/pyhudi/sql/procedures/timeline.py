@@ -153,9 +153,3 @@ def _as_json(data: bytes, path: str) -> bytes:
 
 def _json_value(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-
-
-PROCEDURES = (
-    show_timeline,
-    export_instants,
-)
