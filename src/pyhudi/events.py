@@ -66,6 +66,16 @@ class ConflictsChecked:
     """A write was compared with those that were completed while it ran. `is_resolved`: it may be committed."""
 
     is_resolved: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogSynced:
+    """A sync with a catalog has ended. `tool`: the simple name of JVM Hudi's class for this catalog."""
+
+    tool: str
+    seconds: float
+    has_failed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +123,7 @@ Event = (
     | KeysLookedUp
     | FilesFinalized
     | ConflictsChecked
+    | CatalogSynced
     | TimelineLoaded
     | TopicAsked
     | ErrorTableWritten

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.api.handle import TableHandle
 from pyhudi.catalogs.entries import PATH, READ_OPTIMIZED
+from pyhudi.catalogs.measured_sync import sync_measured
 from pyhudi.catalogs.open import opened_catalog
 from pyhudi.catalogs.sync import sync_table
 from pyhudi.config.write_config import WriteConfig
@@ -54,9 +55,13 @@ class Catalog:
         return self._run(hudi_options, call="plan_sync", dry_run=True)
 
     def _run(self, hudi_options: HudiOptions | None, *, call: str, dry_run: bool) -> pa.Table:
-        options = WriteConfig.from_options(self._handle.options_of_call(hudi_options, call=call)).catalog
-        with opened_catalog(options) as catalog:
-            done = sync_table(self._handle.state.reload(), catalog, options, dry_run=dry_run)
+        config = WriteConfig.from_options(self._handle.options_of_call(hudi_options, call=call))
+        table = self._handle.state.reload()
+        if dry_run:
+            with opened_catalog(config.catalog) as catalog:
+                done = sync_table(table, catalog, config.catalog, dry_run=True)
+        else:
+            done = sync_measured(table, config)
         return pa.Table.from_pylist([asdict(synced) for synced in done], schema=_SCHEMA)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from pyhudi.catalogs.open import opened_catalog
-from pyhudi.catalogs.sync import sync_table
-from pyhudi.config.options_catalogs import CatalogOptions
+from pyhudi.catalogs.measured_sync import sync_measured
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CatalogError, HudiError
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
@@ -14,21 +13,20 @@ from pyhudi.table.state import load_table
 _log = logging.getLogger("pyhudi")
 
 
-def sync_after_write(storage: Storage, options: CatalogOptions) -> None:
+def sync_after_write(storage: Storage, config: WriteConfig) -> None:
     """Sync the catalog, if the options ask for it. Cost: a read, a listing, and that of `sync_table`.
 
     Raises `CatalogError` if that fails, unless the options say that it is a warning.
     """
-    if not options.is_asked:
+    if not config.catalog.is_asked:
         return
     try:
-        with opened_catalog(options) as catalog:
-            sync_table(load_table(storage), catalog, options)
+        sync_measured(load_table(storage), config)
     except HudiError as error:
         message = (
             "the write is committed and must not be run again, but its catalog was not synced; the next sync makes up "
             f"for it: {error}"
         )
-        if not options.ignores_errors:
+        if not config.catalog.ignores_errors:
             raise CatalogError(message, table=storage.uri) from error
         _log.warning("%s", message)

@@ -1,4 +1,4 @@
-"""Hudi's names of metrics: the values that an event sets, and the counters that it moves on."""
+"""Hudi's names of metrics: the values that an event sets, the counters that it moves on, the timers it adds to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from pyhudi.events import (
     ActionCompleted,
+    CatalogSynced,
     ConflictsChecked,
     ErrorTableWritten,
     Event,
@@ -61,32 +62,43 @@ def values_of(event: Event) -> Iterator[tuple[str, float]]:
             yield "finalize.numFilesFinalized", event.files
         case TimelineLoaded():
             yield from _of_services(event.instants)
-        case TopicAsked():
-            yield f"{_STREAMER}.kafkaMessageInCount", event.messages
-            yield f"{_STREAMER}.kafkaDelayCount", event.behind
-        case ErrorTableWritten():
-            yield f"{_STREAMER}.errorTableCommitDuration", _ms(event.seconds)
-        case RoundEnded():
-            yield from _of_round(event)
+        case TopicAsked() | ErrorTableWritten() | RoundEnded():
+            for name, value in _of_streamer(event):
+                yield f"{_STREAMER}.{name}", value
+        case CatalogSynced():
+            yield f"meta_sync.duration.{event.tool}", _ms(event.seconds)
         case ConflictsChecked():
             pass
 
 
+def _of_streamer(event: TopicAsked | ErrorTableWritten | RoundEnded) -> Iterator[tuple[str, float]]:
+    match event:
+        case TopicAsked():
+            yield "kafkaMessageInCount", event.messages
+            yield "kafkaDelayCount", event.behind
+        case ErrorTableWritten():
+            yield "errorTableCommitDuration", _ms(event.seconds)
+        case RoundEnded():
+            yield from _of_round(event)
+
+
 def _of_round(event: RoundEnded) -> Iterator[tuple[str, float]]:
-    yield f"{_STREAMER}.heartbeatTimestampMs", event.ended_ms
+    yield "heartbeatTimestampMs", event.ended_ms
     if event.has_failed:
         return
-    yield f"{_STREAMER}.lastSync", event.ended_ms
-    yield f"{_STREAMER}.actualSyncDurationMs", _ms(event.seconds)
-    yield f"{_STREAMER}.numConsecutiveFailures", 0
+    yield "lastSync", event.ended_ms
+    yield "actualSyncDurationMs", _ms(event.seconds)
+    yield "numConsecutiveFailures", 0
     if event.has_committed:
-        yield f"{_STREAMER}.duration", _ms(event.seconds)
+        yield "duration", _ms(event.seconds)
 
 
 def counters_of(event: Event) -> Iterator[str]:
     """The counters that an event moves on by one, by names without the prefix."""
     if isinstance(event, ConflictsChecked):
         yield f"conflict_resolution.{'success' if event.is_resolved else 'failure'}.counter"
+    if isinstance(event, CatalogSynced):
+        yield f"meta_sync.{'failure' if event.has_failed else 'success'}.counter.{event.tool}"
     if isinstance(event, ActionCompleted) and event.action is Action.COMPACTION:
         yield "compaction.completed.counter"
     if isinstance(event, RoundEnded) and event.has_failed:
@@ -94,6 +106,25 @@ def counters_of(event: Event) -> Iterator[str]:
         yield f"{_STREAMER}.numConsecutiveFailures"
     elif isinstance(event, RoundEnded):
         yield f"{_STREAMER}.numSuccessfulSyncs"
+
+
+def timings_of(event: Event) -> Iterator[tuple[str, float]]:
+    """The timers that an event adds a duration to, by names without the prefix, and the seconds."""
+    match event:
+        case ActionCompleted():
+            yield f"{event.action}.timer", event.seconds
+        case InstantsArchived():
+            yield "archive.timer", event.seconds
+        case KeysLookedUp():
+            yield "index.timer", event.seconds
+        case FilesFinalized():
+            yield "finalize.timer", event.seconds
+        case ConflictsChecked():
+            yield "conflict_resolution.timer", event.seconds
+        case CatalogSynced():
+            yield f"meta_sync.timer.{event.tool}", event.seconds
+        case TimelineLoaded() | TopicAsked() | ErrorTableWritten() | RoundEnded():
+            pass
 
 
 def _of_commit(event: ActionCompleted, metadata: CommitMetadata) -> Iterator[tuple[str, float]]:

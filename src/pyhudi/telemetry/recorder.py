@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from typing import Final
@@ -9,7 +10,8 @@ from typing import Final
 from pyhudi.events import ConflictsChecked, Event, Observe
 from pyhudi.storage.metered import Meter, MeteredStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.telemetry.names import counters_of, values_of
+from pyhudi.telemetry.names import counters_of, timings_of, values_of
+from pyhudi.telemetry.timing import Timing
 
 _DOLLARS: Final = {"write": 5e-6, "list": 5e-6, "read": 4e-7, "delete": 0.0}
 """What a request costs by the list prices of S3 Standard in us-east-1."""
@@ -24,6 +26,7 @@ class Recorder:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._values: dict[str, float] = {}
+        self._timings: dict[str, Timing] = {}
         self._meters: dict[str, Meter] = {}
         self._stores: dict[tuple[int, bool], MeteredStorage] = {}
         self._prefixes: dict[str, str] = {}
@@ -56,7 +59,18 @@ class Recorder:
             return found
 
     def values(self) -> dict[str, float]:
-        """The values of now, by name."""
+        """The values of now by name, and the numbers of each timer by its name and theirs."""
+        timings = self.timings()
+        numbers = {f"{name}.{key}": value for name in timings for key, value in timings[name].numbers().items()}
+        return dict(sorted({**self.gauges(), **numbers}.items()))
+
+    def timings(self) -> dict[str, Timing]:
+        """The timers of now, by name."""
+        with self._guard:
+            return {name: copy.deepcopy(timing) for name, timing in sorted(self._timings.items())}
+
+    def gauges(self) -> dict[str, float]:
+        """The values of now by name, without timers."""
         with self._guard:
             values = dict(self._values)
             meters = [(uri, self._prefixes[uri], meter) for uri, meter in self._meters.items() if uri in self._prefixes]
@@ -72,6 +86,8 @@ class Recorder:
                 for name in counters_of(event):
                     full = _name(prefix, name)
                     self._values[full] = self._values.get(full, 0) + 1
+                for name, seconds in timings_of(event):
+                    self._timings.setdefault(_name(prefix, name), Timing()).add(seconds)
         except Exception:  # noqa: BLE001  # the commit stands, whatever a metric is made of
             _log.warning("a metric could not be recorded; what it measures goes on", exc_info=True)
 

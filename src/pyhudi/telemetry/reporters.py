@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from pyhudi.environment import SYSTEM
 from pyhudi.telemetry.recorder import Recorder
+from pyhudi.telemetry.timing import QUANTILES, Timing
 
 ANSWER_SECONDS = 5.0
 _PRINTED_EVERY_SECONDS = 30.0
@@ -37,7 +38,7 @@ def serve_prometheus(recorder: Recorder, *, port: int) -> int | None:
         timeout = ANSWER_SECONDS
 
         def do_GET(self) -> None:
-            body = prometheus_text(recorder.values(), {}).encode()
+            body = prometheus_text(recorder.gauges(), recorder.timings(), {}).encode()
             self.send_response(200)
             self.send_header("Content-Type", _CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))
@@ -96,7 +97,7 @@ def gateway_url(host: str, port: int, job: str) -> str:
 
 def push(recorder: Recorder, url: str, labels: dict[str, str]) -> None:
     """Replace the values of a job at a push gateway. Raises OSError where that fails."""
-    body = prometheus_text(recorder.values(), labels).encode()
+    body = prometheus_text(recorder.gauges(), recorder.timings(), labels).encode()
     _request(urllib.request.Request(url, body, {"Content-Type": _CONTENT_TYPE}, method="PUT"))  # noqa: S310  # by the user
 
 
@@ -139,17 +140,29 @@ _NOT_IN_PATHS = re.compile(r"[^\w.:-]", re.ASCII)
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def prometheus_text(values: Mapping[str, float], labels: Mapping[str, str]) -> str:
-    """Prometheus' text format. Dots of names become underscores, as in JVM Hudi.
+def prometheus_text(values: Mapping[str, float], timings: Mapping[str, Timing], labels: Mapping[str, str]) -> str:
+    """Prometheus' text format: gauges, and timers as summaries in seconds, as its bridge from Dropwizard makes them.
 
-    Of two metrics whose names are the same then, the first is there.
+    Dots of names become underscores, as in JVM Hudi. Of two metrics whose names are the same then, the first is there.
     """
+    braces = _braces(labels)
+    metrics: dict[str, str] = {}
+    for full, value in values.items():
+        name = prometheus_name(full)
+        metrics.setdefault(name, f"# TYPE {name} gauge\n{name}{braces} {_number(value)}\n")
+    for full, timing in timings.items():
+        name = prometheus_name(full)
+        quantiles = "".join(
+            f"{name}{_braces({**labels, 'quantile': str(QUANTILES[key])})} {_number(seconds)}\n"
+            for key, seconds in timing.quantiles().items()
+        )
+        metrics.setdefault(name, f"# TYPE {name} summary\n{quantiles}{name}_count{braces} {timing.count}\n")
+    return "".join(metrics.values())
+
+
+def _braces(labels: Mapping[str, str]) -> str:
     inside = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
-    braces = f"{{{inside}}}" if inside else ""
-    lines: dict[str, str] = {}
-    for name, value in values.items():
-        lines.setdefault(prometheus_name(name), _number(value))
-    return "".join(f"# TYPE {name} gauge\n{name}{braces} {value}\n" for name, value in lines.items())
+    return f"{{{inside}}}" if inside else ""
 
 
 def prometheus_name(name: str) -> str:

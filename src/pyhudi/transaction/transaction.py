@@ -310,12 +310,17 @@ def _finalizing_observed(transaction: Transaction, metadata: CommitMetadata) -> 
 
 @contextmanager
 def _conflicts_observed(environment: Environment) -> Iterator[None]:
+    began = environment.clock.monotonic()
+
+    def checked(*, is_resolved: bool) -> ConflictsChecked:
+        return ConflictsChecked(is_resolved=is_resolved, seconds=environment.clock.monotonic() - began)
+
     try:
         yield
     except WriteConflictError:
-        environment.observe(ConflictsChecked(is_resolved=False))
+        environment.observe(checked(is_resolved=False))
         raise
-    environment.observe(ConflictsChecked(is_resolved=True))
+    environment.observe(checked(is_resolved=True))
 
 
 def _observe_completed(transaction: Transaction, metadata: CommitMetadata) -> None:

@@ -113,7 +113,7 @@ def write(
         overwrite=overwrite,
         known=known,
     )
-    sync_after_write(storage, config.catalog)
+    sync_after_write(storage, config)
     return result
 
 

@@ -23,12 +23,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.memory_catalog import MemoryCatalog
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 import pyhudi
+from pyhudi.catalogs import measured_sync
+from pyhudi.config.options_catalogs import CatalogOptions
 from pyhudi.environment import SYSTEM, ThreadTimers, Timer
-from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
+from pyhudi.errors import CatalogError, UnsupportedFeatureError, WriteConflictError
 from pyhudi.streamer import run as run_streamer
 from pyhudi.telemetry import reporters
 from pyhudi.telemetry.recorder import Recorder
@@ -101,7 +104,7 @@ def test_upsert_reports_its_commit_under_the_names_of_hudi(tmp_path: Path) -> No
     assert abs(found["commit.commitTime"] - time.time() * 1000) < 60_000
     assert found["finalize.numFilesFinalized"] == 1
     assert "index.lookup.duration" in found
-    assert "conflict_resolution.success.counter" not in found
+    assert not [name for name in found if name.startswith("conflict_resolution.")]
 
 
 def test_services_report_what_they_did(tmp_path: Path) -> None:
@@ -117,7 +120,46 @@ def test_services_report_what_they_did(tmp_path: Path) -> None:
     assert found["compaction.completed.counter"] == 1
     assert found["compaction.pendingCompactionInstantCount"] == 0
     rides.services.clean()
-    assert metrics_of(rides)["clean.numFilesDeleted"] >= 1
+    found = metrics_of(rides)
+    assert found["clean.numFilesDeleted"] >= 1
+    counts = {name: found[f"{name}.timer.count"] for name in ("deltacommit", "compaction", "clean", "finalize")}
+    assert counts == {"deltacommit": 5, "compaction": 1, "clean": 1, "finalize": 5}
+
+
+def test_timers_report_the_numbers_of_dropwizard(tmp_path: Path) -> None:
+    rides = table(tmp_path, options(lock__enable="true"))
+    for ts in range(3):
+        rides.upsert(rows(1, ts=ts))
+    found = metrics_of(rides)
+    for timer in ("commit", "index", "finalize", "conflict_resolution"):
+        numbers = {name.rpartition(".")[2] for name in found if name.startswith(f"{timer}.timer.")}
+        assert numbers == {"count", "min", "max", "mean", "stddev", "p50", "p75", "p95", "p98", "p99", "p999"}
+        assert found[f"{timer}.timer.count"] == 3
+        assert 0 <= found[f"{timer}.timer.min"] <= found[f"{timer}.timer.mean"] <= found[f"{timer}.timer.max"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_sync_of_a_catalog_reports_its_duration_and_whether_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    @contextmanager
+    def opened(_: CatalogOptions) -> Iterator[MemoryCatalog]:
+        if fails:
+            raise CatalogError("nobody answers")
+        yield MemoryCatalog()
+
+    monkeypatch.setattr(measured_sync, "opened_catalog", opened)
+    asked = {"hoodie.datasource.hive_sync.enable": "true", "hoodie.datasource.hive_sync.ignore_exceptions": "true"}
+    rides = table(tmp_path, options() | asked)
+    rides.upsert(rows(1))
+    found = {name: value for name, value in metrics_of(rides).items() if name.startswith("meta_sync.")}
+    assert found["meta_sync.duration.HiveSyncTool"] >= 0
+    assert found[f"meta_sync.{'failure' if fails else 'success'}.counter.HiveSyncTool"] == 1
+    assert f"meta_sync.{'success' if fails else 'failure'}.counter.HiveSyncTool" not in found
+    assert found["meta_sync.timer.HiveSyncTool.count"] == 1
+    if not fails:
+        rides.catalog.sync()
+        assert metrics_of(rides)["meta_sync.success.counter.HiveSyncTool"] == 2
 
 
 def test_archiving_and_rollback_are_reported(tmp_path: Path) -> None:
@@ -189,6 +231,12 @@ def test_prometheus_scrapes_the_values_of_a_table(tmp_path: Path) -> None:
     family = families[f"{name_of(rides)}_commit_totalRecordsWritten"]
     assert family.type == "gauge"
     assert [sample.value for sample in family.samples] == [2.0]
+    timer = families[f"{name_of(rides)}_commit_timer"]
+    assert timer.type == "summary"
+    found = {tuple(sample.labels.values()): sample.value for sample in timer.samples}
+    assert found.pop(()) == 1  # its count
+    assert list(found) == [("0.5",), ("0.75",), ("0.95",), ("0.98",), ("0.99",), ("0.999",)]
+    assert metrics_of(rides)["commit.timer.p95"] == pytest.approx(found["0.95",] * 1000, abs=0.001)
 
 
 def test_port_that_another_process_has_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -232,6 +280,9 @@ def test_push_gateway_gets_the_values_of_its_job(tmp_path: Path) -> None:
     method, path, body = got[-1]
     assert (method, path) == ("PUT", "/metrics/job/nightly%2F1")
     assert f'{name}{{team="a\\"b",env="test"}} 2\n' in body
+    timer = name.replace("totalRecordsWritten", "timer")
+    assert f'{timer}{{team="a\\"b",env="test",quantile="0.95"}} ' in body
+    assert f'{timer}_count{{team="a\\"b",env="test"}} 1\n' in body
 
 
 def test_graphite_gets_a_line_per_value(tmp_path: Path) -> None:
@@ -248,7 +299,9 @@ def test_graphite_gets_a_line_per_value(tmp_path: Path) -> None:
         rides = table(tmp_path, options("GRAPHITE") | hudi_options)
         rides.upsert(rows(1, 2, 3))
         line = f"eu.{name_of(rides)}.commit.totalRecordsWritten 3 ".encode()
-        wait_until(lambda: any(line in one for one in got))
+        wait_until(lambda: any(line in text for text in got))
+        assert f"eu.{name_of(rides)}.commit.timer.count 1 ".encode() in got[-1]
+        assert f"eu.{name_of(rides)}.commit.timer.p95 ".encode() in got[-1]
         server.shutdown()
 
 
@@ -312,6 +365,8 @@ for reporter in ("CONSOLE", "SLF4J"):
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=150, check=True)
     assert "CONSOLE.commit.totalRecordsWritten = 1\n" in done.stdout
+    assert "CONSOLE.commit.timer.count = 1\n" in done.stdout
+    assert "INFO:pyhudi.metrics:SLF4J.commit.timer.count=1\n" in done.stderr
     assert "INFO:pyhudi.metrics:SLF4J.commit.totalRecordsWritten=1\n" in done.stderr
 
 

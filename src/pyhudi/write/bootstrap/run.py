@@ -94,7 +94,7 @@ def run_bootstrap(
         )
         with _changes_named(plan):
             _run(job, plan, options, check_keys=check_keys)
-    sync_after_write(storage, config.catalog)
+    sync_after_write(storage, config)
     return load_table(storage)
 
 
