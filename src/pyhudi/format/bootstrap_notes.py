@@ -7,13 +7,18 @@ of whose rows they have.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, decode_commit_metadata, encode_commit_metadata
+from pyhudi.format.metadata.commit import (
+    CommitMetadata,
+    WriteStat,
+    decode_commit_metadata,
+    encode_commit_metadata,
+    stats_by_partition,
+)
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.table_version import V6
 
@@ -45,13 +50,10 @@ class Note:
 
 def encode_note(task: int, sources: Sequence[SourceIdentity], stats: Sequence[WriteStat]) -> bytes:
     """The content of a note."""
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        by_partition[stat.partition_path].append(stat)
     listed = [[source.path, source.size, source.modified_ms, source.file_id] for source in sources]
     metadata = CommitMetadata(
         operation=WriteOperation.BOOTSTRAP,
-        stats_by_partition={path: tuple(group) for path, group in by_partition.items()},
+        stats_by_partition=stats_by_partition(stats),
         extra={_TASK: str(task), _SOURCES: json.dumps(listed)},
     )
     return encode_commit_metadata(metadata, V6)

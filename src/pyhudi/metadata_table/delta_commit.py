@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from pyhudi.environment import Environment
-from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat, stats_by_partition
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.schema import record_schema
 from pyhudi.format.schema.meta_columns import META_COLUMNS
@@ -37,12 +36,9 @@ def delta_commit_metadata(
     version: TableVersion, operation: WriteOperation, stats: Sequence[WriteStat], *, compacted: bool = False
 ) -> CommitMetadata:
     """The metadata of a commit of the metadata table that wrote these files."""
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        by_partition[stat.partition_path].append(stat)
     return CommitMetadata(
         operation=operation,
-        stats_by_partition={name: tuple(group) for name, group in sorted(by_partition.items())},
+        stats_by_partition=stats_by_partition(stats),
         extra={SCHEMA_KEY: _schema_without_meta_columns(version)},
         compacted=compacted,
     )

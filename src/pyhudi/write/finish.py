@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +12,7 @@ from pyhudi.config.enums import ConcurrencyMode, DuplicatePolicy, IndexType
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.bloom import BloomFilterType, rate_for_keys
-from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata, WriteStat, stats_by_partition
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.index.key_value.hbase_publishing import published
@@ -100,12 +99,9 @@ def committed(
 
     `read`: see `commit`. Raises what `commit` raises, and `ValidationError` where a validator refuses.
     """
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        by_partition[stat.partition_path or ""].append(stat)
     metadata = CommitMetadata(
         operation=operation,
-        stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
+        stats_by_partition=stats_by_partition(stats),
         extra={
             **_watermark(job, transaction, stats),
             **job.extra_metadata,

@@ -232,7 +232,7 @@ def _recovered(table: TableState, config: WriteConfig, environment: Environment)
         table = finish_what_died(table, settings, environment)
         if policy is not FailedWritesPolicy.EAGER:
             return table
-        done = roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+        done = roll_back_failed_writes(table, settings, environment)
     return table.reload() if done else table
 
 
@@ -252,7 +252,7 @@ def _recover_afterwards(table: TableState, config: WriteConfig, environment: Env
         return
     settings = transaction_settings(config)
     try:
-        roll_back_failed_writes(table.reload(), settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+        roll_back_failed_writes(table.reload(), settings, environment)
     except HudiError as error:
         _log.warning("the write is committed, but rolling dead writers back after it failed: %s", error)
 

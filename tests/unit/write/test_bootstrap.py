@@ -47,7 +47,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.state import load_table, table_exists
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
-from pyhudi.transaction.heartbeat import HeartbeatSettings
+from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.write.bootstrap.plan import ModeOf
 
 Change = Callable[[Path], object]
@@ -424,7 +424,7 @@ def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(tmp_
                 opened(inner).upsert(more("a", "a00"))
             # Whoever rolls dead writes back does not make a table of the first of two commits.
             late = environment(StepClock(LATER_MS))
-            roll_back_failed_writes(load_table(inner), HeartbeatSettings(), late, lock_wait_ms=0)
+            roll_back_failed_writes(load_table(inner), TransactionSettings(lock_wait_ms=0), late)
             with pytest.raises(WriteConflictError, match="run the bootstrap again"):
                 opened(inner, later=True).upsert(more("a", "a00"))
         bootstrap(source, inner, later=True, mode=mode)

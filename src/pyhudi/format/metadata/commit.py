@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -118,6 +119,14 @@ class WriteStat:
     log_files: tuple[str, ...] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
     column_ranges: pa.RecordBatch | None = field(default=None, repr=False, compare=False)
+
+
+def stats_by_partition(stats: Iterable[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
+    """The statistics of files by their partition paths, in order of these."""
+    found: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        found[stat.partition_path or ""].append(stat)
+    return {path: tuple(group) for path, group in sorted(found.items())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

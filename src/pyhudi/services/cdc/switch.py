@@ -56,7 +56,7 @@ def switch_capture(call: ServiceCall, *, on: bool, mode: LoggingMode | None = No
     """
     table = finish_what_died(call.table.reload(), call.settings, call.environment)
     check_writable(table)
-    roll_back_failed_writes(table, call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms)
+    roll_back_failed_writes(table, call.settings, call.environment)
     storage = table.storage
     with naming(storage), table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = table.reload()

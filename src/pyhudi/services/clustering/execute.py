@@ -31,7 +31,7 @@ from pyhudi.errors import (
 )
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringPlan
-from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, stats_by_partition
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.index.key_value.hbase_publishing import published
@@ -291,15 +291,12 @@ def _files_of_previous_run(table: TableState, instant: Instant) -> list[str]:
 
 
 def _metadata(schema: TableSchema, plan: ClusteringPlan, stats: Sequence[WriteStat]) -> CommitMetadata:
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        by_partition[stat.partition_path].append(stat)
     replaced: dict[str, list[str]] = defaultdict(list)
     for file_slice in plan.slices:
         replaced[file_slice.partition_path].append(file_slice.file_id)
     return CommitMetadata(
         operation=WriteOperation.CLUSTER,
-        stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
+        stats_by_partition=stats_by_partition(stats),
         replaced_file_ids={path: tuple(ids) for path, ids in sorted(replaced.items())},
         extra=schema.extra_metadata(schema, ""),
     )

@@ -80,9 +80,7 @@ def schedule_clustering(call: ServiceCall) -> InstantTime | None:
     storage = call.table.storage
     check_clusterable(call.reloaded().table)
     if call.config.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER:
-        roll_back_failed_writes(
-            call.table.reload(), call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms
-        )
+        roll_back_failed_writes(call.table.reload(), call.settings, call.environment)
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         committing = standing_intents(storage, besides="") if lock.can_be_lost else ()
         call = call.reloaded()

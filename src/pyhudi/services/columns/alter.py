@@ -62,7 +62,7 @@ def alter_columns(call: ServiceCall, changes: Sequence[ColumnChange], *, by_ids:
     """
     table = finish_what_died(call.table.reload(), call.settings, call.environment)
     check_writable(table)
-    roll_back_failed_writes(table, call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms)
+    roll_back_failed_writes(table, call.settings, call.environment)
     before, after = _evolved(table, changes, by_ids)
     if after.columns is not None:
         _check_no_skeletons(table)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.file_names import BaseFileName, LogFileName, is_change_log, parse_data_file
-from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, stats_by_partition
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
@@ -222,12 +221,9 @@ def _planned_files(
 
 
 def _metadata(schema: TableSchema, plan: CompactionPlan, stats: Sequence[WriteStat]) -> CommitMetadata:
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        by_partition[stat.partition_path].append(stat)
     return CommitMetadata(
         operation=WriteOperation.LOG_COMPACT if plan.is_log_compaction else WriteOperation.COMPACT,
-        stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
+        stats_by_partition=stats_by_partition(stats),
         extra=schema.extra_metadata(schema, ""),
         compacted=True,
     )

@@ -206,9 +206,7 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
 
 def _recover(call: ServiceCall) -> None:
     if call.config.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER:
-        roll_back_failed_writes(
-            call.table.reload(), call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms
-        )
+        roll_back_failed_writes(call.table.reload(), call.settings, call.environment)
 
 
 def newest_compaction(table: TableState) -> str | None:

@@ -292,6 +292,4 @@ def recover(
 ) -> tuple[RolledBack, ...]:
     """Also roll dead writers back; see `roll_back_failed_writes`."""
     table = finish_what_died(table, settings, environment)
-    return roll_back_failed_writes(
-        table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms, eager=eager
-    )
+    return roll_back_failed_writes(table, settings, environment, eager=eager)

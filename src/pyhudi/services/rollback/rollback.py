@@ -59,12 +59,7 @@ GRACE_SECONDS = 5.0
 
 
 def roll_back_failed_writes(
-    table: TableState,
-    settings: HeartbeatSettings,
-    environment: Environment,
-    *,
-    lock_wait_ms: int,
-    eager: bool = False,
+    table: TableState, settings: TransactionSettings, environment: Environment, *, eager: bool = False
 ) -> tuple[RolledBack, ...]:
     """Roll back the pending writes of dead writers, and finish interrupted rollbacks.
 
@@ -77,28 +72,28 @@ def roll_back_failed_writes(
     requests for each rollback that is left to JVM Hudi; otherwise see `find_leftovers`.
     """
     check_undoable(table)
-    table = without_empty_plans(table, settings, environment)
+    table = without_empty_plans(table, settings.heartbeat, environment)
     storage = table.storage
     beats = _heartbeats(storage)
     pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
-    theirs = {} if eager else running_in_jvm(table, settings, environment)
+    theirs = {} if eager else running_in_jvm(table, settings.heartbeat, environment)
     dead = [
         instant
         for name, instant in pending.items()
         if name not in theirs
-        and _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
+        and _is_dead(table, instant, beats.get(name), settings.heartbeat, environment, eager=eager)
         and not is_clustering_plan(storage, table.version, instant)
         and not is_second_commit(table, instant)
     ]
     # Without dead writers there is nothing to do, so the lock is not taken.
-    is_left_over = _is_left_over(table, beats, settings, environment)
+    is_left_over = _is_left_over(table, beats, settings.heartbeat, environment)
     if not is_left_over and not dead and len(table.timeline.pending_rollbacks) == len(theirs):
         return ()
-    with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
+    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock:
         table = table.reload()
         if excluding_instant(table.timeline, Own.ROLLBACK) is not None:
             return ()
-        theirs = {} if eager else running_in_jvm(table, settings, environment)
+        theirs = {} if eager else running_in_jvm(table, settings.heartbeat, environment)
         done = resume_rollbacks(table, environment, lock, besides=theirs)
         for instant in dead:
             table = table.reload()
@@ -106,7 +101,7 @@ def roll_back_failed_writes(
             if instant in table.timeline.pending_writes and instant.requested_time not in theirs:
                 rolled_back = roll_back_instant(table, instant, environment, lock)
                 done += [rolled_back] if rolled_back is not None else []
-        _tidy_up_after_the_dead(table.reload(), list(beats), settings, environment)
+        _tidy_up_after_the_dead(table.reload(), list(beats), settings.heartbeat, environment)
     return tuple(done)
 
 

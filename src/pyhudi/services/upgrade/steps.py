@@ -87,9 +87,7 @@ class Step:
 
 def _recover(move: Move) -> None:
     call = move.call
-    roll_back_failed_writes(
-        call.table, call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms
-    )
+    roll_back_failed_writes(call.table, call.settings, call.environment)
 
 
 def _compact(move: Move) -> None:

@@ -258,7 +258,7 @@ def recover(seat: Seat) -> None:
     """What every writer begins with: dead writers are rolled back, and what they left to their tasks is removed."""
     settings = TransactionSettings()
     table = finish_what_died(load_table(seat.storage), settings, seat.environment)
-    roll_back_failed_writes(table, settings.heartbeat, seat.environment, lock_wait_ms=settings.lock_wait_ms)
+    roll_back_failed_writes(table, settings, seat.environment)
     if seat.kind.is_whole:
         with shared_exchange_folder(seat.storage, settings.heartbeat, seat.environment):
             pass

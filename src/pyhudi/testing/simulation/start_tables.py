@@ -225,7 +225,7 @@ class Seat:
             template = replace(template, config=config)
         settings = template.transaction_settings
         table = finish_what_died(load_table(self.storage), settings, self.environment)
-        if roll_back_failed_writes(table, settings.heartbeat, self.environment, lock_wait_ms=settings.lock_wait_ms):
+        if roll_back_failed_writes(table, settings, self.environment):
             table = table.reload()
         return with_writer(replace(template, table=table, environment=self.environment), self.name, request.batch)
 

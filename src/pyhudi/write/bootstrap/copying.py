@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import enum
 import warnings
-from collections import defaultdict
 from collections.abc import Sequence
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.engine.protocol import spread
 from pyhudi.errors import RecordKeyError
-from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.metadata.commit import WriteStat, stats_by_partition
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.tasks.bootstrap import CopySourceTask, RepeatedKeysTask, copy_source, find_repeated_keys
 from pyhudi.tasks.bulk_insert import SplitTask
@@ -66,9 +65,7 @@ def check_unique(job: WriteJob, stats: Sequence[WriteStat], check: KeyCheck) -> 
     """
     if check is KeyCheck.NONE:
         return
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        by_partition[stat.partition_path or ""].append(stat)
+    by_partition = stats_by_partition(stats)
     tasks = [
         RepeatedKeysTask(
             job.table.storage.spec,

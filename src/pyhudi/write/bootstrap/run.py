@@ -210,7 +210,7 @@ def _remove_dead_bootstrap(storage: Storage, config: WriteConfig, environment: E
     beat = heartbeat_path(SKELETON_INSTANT)
     if liveness_of(storage, beat, settings.heartbeat, environment) is Liveness.DEAD:
         _undo_copies(table, settings, environment)
-    roll_back_failed_writes(table.reload(), settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+    roll_back_failed_writes(table.reload(), settings, environment)
     if table.reload().timeline.pending_writes:
         raise WriteConflictError(
             "another process is bootstrapping this table; wait for it. If it is dead, its heartbeat expires soon",
