@@ -1,7 +1,8 @@
-"""Fetch servers that tests talk to, from Maven Central: a Kafka broker, Hive metastores, HDFS, and a schema registry.
+"""Fetch servers that tests talk to, from Maven Central: Kafka, Hive metastores, HDFS, Debezium, a schema registry.
 
     python tools/server_jars.py kafka hive-3 hive-4 hdfs    fetches those that are not there (44, 102, 122 and 93 MB),
                                                             and prints their folders; without names these four
+    python tools/server_jars.py debezium                    the same for Debezium with Kafka Connect (40 MB)
     python tools/server_jars.py apicurio                    the same for the registry (159 MB), which needs Java 21
 
 Needs `mvn` and `java` (17 or newer) on PATH.
@@ -45,6 +46,14 @@ SERVERS = {
         alone=(("org.apache.hadoop", "hadoop-hdfs", _HADOOP),),
     ),
     "hdfs": Server("hdfs-3.4.1", (("org.apache.hadoop", "hadoop-client-minicluster", _HADOOP),)),
+    "debezium": Server(
+        "debezium-3.3.0",
+        (
+            ("io.debezium", "debezium-connector-mariadb", "3.3.0.Final"),
+            ("org.apache.kafka", "connect-runtime", "4.1.0"),
+            ("org.slf4j", "slf4j-simple", "1.7.36"),
+        ),
+    ),
     "apicurio": Server("apicurio-3.3.3", archive="io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"),
 }
 FETCHED_BY_SETUP = ("kafka", "hive-3", "hive-4", "hdfs")

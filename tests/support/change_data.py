@@ -103,6 +103,22 @@ class Database:
         return batches
 
 
+def in_windows(messages: Sequence[dict[str, Any]], size: int, seed: int) -> list[list[dict[str, Any]]]:
+    """Windows of about so many messages, shuffled; messages of one place of the log are in one window."""
+    windows: list[list[dict[str, Any]]] = [[]]
+    for message in messages:
+        if len(windows[-1]) >= size and _place_of(windows[-1][-1]) != _place_of(message):
+            windows.append([])
+        windows[-1].append(message)
+    for window in windows:
+        random.Random(seed).shuffle(window)
+    return windows
+
+
+def _place_of(message: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(message["source"].get(name) for name in ("lsn", "file", "pos", "row"))
+
+
 def decoded(messages: Sequence[dict[str, Any] | None]) -> pa.Table:
     """Messages as the streamer decodes them. Tombstones, which have no value, are not among them."""
     texts = [json.dumps(message).encode() for message in messages if message is not None]

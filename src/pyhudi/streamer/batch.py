@@ -11,6 +11,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import as_table
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
+from pyhudi.streamer.change_data import check_units
 from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_value
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.apart import RECORD
@@ -52,7 +53,10 @@ def batch_of(
     if pull is not None and pull.items:
         rows = pull.read(wanted, stored) if changes is None else pull.read(None, None)
         if changes is not None and rows.schema.names:
-            rows = changes.rows(as_table(rows), table, config, wanted if wanted is not None else stored)
+            messages = as_table(rows)
+            if wanted is None and stored is not None:
+                check_units(messages, stored)
+            rows = changes.rows(messages, table, config, wanted if wanted is not None else stored)
     if not rows.schema.names:
         if stored is not None:
             return Batch(rows=stored.empty_table())
@@ -86,6 +90,8 @@ def _batch_apart(
         apart = pull.read_apart(
             None, None, fits=False, check=lambda messages: changes.check(messages, table, config, checked)
         )
+        if wanted is None and stored is not None:
+            check_units(apart.rows, stored)
         rows = changes.rows(apart.rows, table, config, schema) if apart.rows.num_rows else _NONE
     failed, lost = apart.failed, _NONE
     if rows.schema.names:

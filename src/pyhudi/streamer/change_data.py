@@ -84,6 +84,25 @@ class ChangeData:
             raise UnreadableError(None, error.message) from error
 
 
+def check_units(messages: pa.Table, stored: pa.Schema) -> None:
+    """Raise `ConfigError` where numbers would become times by the type of a table's column alone.
+
+    A table has microseconds, whatever unit a database sends: MySQL's `datetime` comes in milliseconds.
+    """
+    for name in ("after", "before"):
+        sent = messages.schema.field(name).type if name in messages.column_names else pa.null()
+        for field in sent if pa.types.is_struct(sent) else ():
+            column = stored.field(field.name).type if field.name in stored.names else pa.null()
+            is_time = pa.types.is_timestamp(column) or pa.types.is_time(column)
+            if pa.types.is_integer(field.type) and is_time:
+                raise ConfigError(
+                    f"the times of column {field.name!r} come as numbers, and nothing says in which unit: give the "
+                    "columns as schema, with the unit in which the database sends them",
+                    column=field.name,
+                    type=str(column),
+                )
+
+
 def _check_changes(messages: pa.Table) -> None:
     """Raise `InvalidRequestError` for a message that does not say what changed. Tombstones are not among them."""
     for name in ("op", "type"):

@@ -85,6 +85,10 @@ def settings_of(config: StreamerConfig) -> Settings:
     options = known_options(named, call="streamer.run")
     _check(config, options)
     operation = _operation(config.op, options)
+    changes = change_data_of(config.source_class, operation, options)
+    schema = provided_schema(config.schemaprovider_class, config.schema, options)
+    if changes is not None and config.schema is not None:
+        schema = config.schema  # as it was given: its units say what the numbers of messages are
     ordering, table_type = config.source_ordering_fields, config.table_type
     described = {
         OPERATION: operation.value,
@@ -103,9 +107,9 @@ def settings_of(config: StreamerConfig) -> Settings:
         checkpoint=config.checkpoint,
         ignore_checkpoint=config.ignore_checkpoint,
         commits_without_change=config.allow_commit_on_no_checkpoint_change,
-        schema=provided_schema(config.schemaprovider_class, config.schema, options),
+        schema=schema,
         transforms=transforms_of(config.transformer_class, {**options, **by_id}),
-        changes=change_data_of(config.source_class, operation, options),
+        changes=changes,
     )
 
 

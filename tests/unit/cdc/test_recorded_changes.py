@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import lzma
-import random
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.change_data import MARKER, decoded
+from tests.support.change_data import MARKER, decoded, in_windows
 
 import pyhudi
 from pyhudi.cdc import flatten, table_options
@@ -22,22 +21,6 @@ TYPES = pa.schema([("amount", pa.decimal128(10, 2)), ("seen", pa.timestamp("us")
 
 def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lzma.decompress((RECORDED / name).read_bytes()).splitlines()]
-
-
-def place_of(message: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(message["source"].get(name) for name in ("lsn", "file", "pos", "row"))
-
-
-def in_windows(messages: list[Any], size: int, seed: int) -> list[list[Any]]:
-    """Windows of about so many messages, shuffled; messages of one place of the log are in one window."""
-    windows: list[list[Any]] = [[]]
-    for message in messages:
-        if len(windows[-1]) >= size and place_of(windows[-1][-1]) != place_of(message):
-            windows.append([])
-        windows[-1].append(message)
-    for window in windows:
-        random.Random(seed).shuffle(window)
-    return windows
 
 
 def as_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -241,3 +242,32 @@ def test_change_of_a_key_between_whose_messages_the_topic_ends_keeps_the_value(b
             broker.send(topic, [None if message is None else json.dumps(message).encode()])
             run_until_idle(given)
     assert rows_in(storage) == [database.rows[2]]
+
+
+def changes_of_a_time(values: list[int]) -> Batches:
+    """A batch for each change of MySQL, with a `datetime`, which Debezium sends as milliseconds."""
+    place = {"connector": "mysql", "name": "s", "db": "shop", "table": "t", "ts_ms": 5, "file": "log.1", "row": 0}
+    return Batches(
+        [
+            decoded([{"op": "c", "after": {"id": 1, "seen": value}, "source": {**place, "pos": number}, "ts_ms": 6}])
+            for number, value in enumerate(values)
+        ]
+    )
+
+
+SEEN = pa.schema([("id", pa.int64()), ("seen", pa.timestamp("ms"))])
+
+
+def test_numbers_become_times_by_the_unit_of_the_schema_that_is_given():
+    pytest.importorskip("confluent_kafka")
+    storage = MemoryStorage()
+    run_until_idle(streamer(changes_of_a_time([1_000, 1_704_103_200_000]), storage, "mysql", schema=SEEN))
+    assert open_table(storage).scan(["seen"]).to_arrow()["seen"].to_pylist() == [datetime(2024, 1, 1, 10)]
+
+
+def test_numbers_of_which_only_the_table_says_that_they_are_times_are_refused():
+    pytest.importorskip("confluent_kafka")
+    storage, source = MemoryStorage(), changes_of_a_time([1_000, 2_000])
+    assert ingest(streamer(source, storage, "mysql", schema=SEEN)) is not None
+    with pytest.raises(ConfigError, match="column 'seen' come as numbers, and nothing says in which unit"):
+        ingest(streamer(source, storage, "mysql"))
