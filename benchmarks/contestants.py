@@ -13,6 +13,7 @@ JARS = HOME / "jars"
 OWN_PYTHON = REPOSITORY / ".venv" / "bin" / "python"
 SPARK_35_PYTHON = ORACLE / "venv" / "bin" / "python"
 BENCH_PYTHON = HOME / "venv" / "bin" / "python"
+HUDI_RS_PROGRAM = REPOSITORY / ".tools" / "bin" / "hudi-rs"
 GENERATOR = HOME / "venv" / "bin" / "tpchgen-cli"
 
 DELTA = "3.3.2"
@@ -44,7 +45,7 @@ def jar(name: str) -> Path:
 
 _HUDI_JAR = ORACLE / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
 
-PYHUDI, PYHUDI_MOR, PYHUDI_LOCAL, PARQUET, PARQUET_PARTITIONED, HUDI, HUDI_MOR, HUDI_METADATA, DELTA_SPARK = (
+PYHUDI, PYHUDI_MOR, PYHUDI_LOCAL, PARQUET, PARQUET_PARTITIONED, HUDI, HUDI_MOR, HUDI_METADATA, HUDI_RS, DELTA_SPARK = (
     "pyhudi",
     "pyhudi-mor",
     "pyhudi-local",
@@ -53,6 +54,7 @@ PYHUDI, PYHUDI_MOR, PYHUDI_LOCAL, PARQUET, PARQUET_PARTITIONED, HUDI, HUDI_MOR, 
     "hudi",
     "hudi-mor",
     "hudi-metadata",
+    "hudi-rs",
     "delta",
 )
 """Names that the goals and ratios in `report.py` refer to."""
@@ -128,6 +130,12 @@ CONTESTANTS = (
         peer="peers.iceberg:Iceberg",
         python=SPARK_35_PYTHON,
         jars=(jar("iceberg"),),
+    ),
+    Contestant(
+        name=HUDI_RS,
+        title="hudi-rs 0.6.0-rc.1, no JVM",
+        peer="peers.hudi_rs:HudiRs",
+        python=OWN_PYTHON,
     ),
     Contestant(
         name="delta-rs",

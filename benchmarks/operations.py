@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from inputs import Inputs
-from peers.protocol import Peer
+from peers.protocol import PAIRED_SCANS, Peer
 
+FIRST = "first_bulk_insert"
+"""What a job that runs once sees: in a process that has done nothing yet but start its session."""
 OPERATIONS = {
+    FIRST: "load all rows into a new table, as the first thing that a session does",
     "bulk_insert": "load all rows into a new table",
     "scan": "read all columns of all rows",
     "scan_again": "read all columns of all rows once more, in turn with scan_plain",
@@ -94,10 +97,10 @@ class Round:
 
     def _scan_in_turns(self, table: Path) -> None:
         """Two layouts of the same rows, in turns: what a session learns as it goes on is good for both."""
+        if not self._wanted & PAIRED_SCANS:
+            return
         peer, plain = self._peer, self._folder / "plain"
         turns = {"scan_again": partial(peer.scan, table), "scan_plain": partial(peer.scan_plain, plain)}
-        if not self._wanted & turns.keys():
-            return
         peer.lay_out_plain(table, plain)
         for scan in turns.values():
             scan()

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 from contestants import Contestant
 from inputs import Inputs
+from operations import FIRST
 
 CORES = 2
 WORKER = Path(__file__).with_name("worker.py")
@@ -59,26 +60,34 @@ def measure(
     missing = [str(path) for path in (contestant.python, *contestant.jars) if not path.exists()]
     if missing:
         raise PeerFailedError(f"{contestant.title} was left out: there is no {', '.join(missing)}")
+    measurements = Measurements()
+    in_warm_session = [operation for operation in operations if operation != FIRST]
+    if FIRST in operations:
+        for _ in range(rounds):
+            request = {"inputs": str(inputs.folder), "warm_up": None, "operations": ["bulk_insert"], "rounds": 1}
+            _run_worker(contestant, request, home, measurements, {"bulk_insert": FIRST})
+    if in_warm_session:
+        folders = {"inputs": str(inputs.folder), "warm_up": str(warm_up.folder)}
+        request = {**folders, "operations": in_warm_session, "rounds": rounds}
+        _run_worker(contestant, request, home, measurements, {})
+    return measurements
+
+
+def _run_worker(
+    contestant: Contestant, request: Mapping[str, Any], home: Path, measurements: Measurements, names: Mapping[str, str]
+) -> None:
+    """Run one process of a peer to its end, and record what it reports; operations in `names` are called so."""
     work, log = home / "tables" / contestant.name, home / "logs" / f"{contestant.name}.log"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     log.parent.mkdir(parents=True, exist_ok=True)
-    request = {
-        "peer": contestant.peer,
-        "jars": [str(jar) for jar in contestant.jars],
-        "work": str(work),
-        "inputs": str(inputs.folder),
-        "warm_up": str(warm_up.folder),
-        "operations": operations,
-        "rounds": rounds,
-        "cores": CORES,
-    }
-    measurements = Measurements()
+    jars = [str(jar) for jar in contestant.jars]
+    whole = {**request, "peer": contestant.peer, "jars": jars, "work": str(work), "cores": CORES}
     # Spark finds its home through the Python that runs it; a setting of the caller would mix two Sparks.
     environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONPATH")}
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [contestant.python, WORKER, json.dumps(request)],
+            [contestant.python, WORKER, json.dumps(whole)],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -87,19 +96,18 @@ def measure(
         )
         assert process.stdout is not None
         with process, _watched(process.pid) as watch:
-            events = [_record(measurements, watch, json.loads(line)) for line in process.stdout]
+            events = [_record(measurements, watch, json.loads(line), names) for line in process.stdout]
     shutil.rmtree(work, ignore_errors=True)
     if not events or events[-1] != "done" or process.returncode != 0:
         raise PeerFailedError(f"{contestant.title} failed; see {log}")
-    return measurements
 
 
-def _record(measurements: Measurements, watch: _Watch, event: dict[str, Any]) -> str:
+def _record(measurements: Measurements, watch: _Watch, event: dict[str, Any], names: Mapping[str, str]) -> str:
     kind: str = event["event"]
     if kind == "begin":
         watch.begin()
     elif kind == "end":
-        operation = event["operation"]
+        operation = names.get(event["operation"], event["operation"])
         usage = watch.end()
         measurements.seconds.setdefault(operation, []).extend(event["seconds"])
         measurements.answers.setdefault(operation, []).append(event["answer"])

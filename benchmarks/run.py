@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from contestants import BENCH_PYTHON, CONTESTANTS, GENERATOR, HOME, REPOSITORY, Contestant
+from contestants import BENCH_PYTHON, CONTESTANTS, GENERATOR, HOME, HUDI_RS, HUDI_RS_PROGRAM, REPOSITORY, Contestant
 from dataset import prepare
 from operations import OPERATIONS
 from processes import Measurements, PeerFailedError, measure
@@ -86,6 +86,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def _chosen(names: list[str]) -> list[Contestant]:
+    if HUDI_RS in names and not HUDI_RS_PROGRAM.exists():
+        # Half an hour of compiling is not for everybody.
+        print(f"hudi-rs is left out: `python tools/hudi_rs.py` builds {HUDI_RS_PROGRAM}")
+        names = [name for name in names if name != HUDI_RS]
     return [contestant for contestant in CONTESTANTS if contestant.name in names]
 
 

@@ -55,8 +55,9 @@ def main() -> None:
     peer.start()
     try:
         operations = frozenset(request["operations"])
-        # A round on few rows: code is loaded and compiled, worker processes are there, caches have their size.
-        Round(peer, Inputs(Path(request["warm_up"])), work / "warm_up", operations, Silence()).run()
+        if request["warm_up"] is not None:
+            # A round on few rows: code is loaded and compiled, worker processes are there, caches have their size.
+            Round(peer, Inputs(Path(request["warm_up"])), work / "warm_up", operations, Silence()).run()
         for number in range(request["rounds"]):
             report.send("round", number=number)
             folder = work / f"round_{number}"

@@ -158,3 +158,37 @@ def assert_healthy(table: pyhudi.HudiTable, hint: str) -> None:
     """The metadata table says what the folders and the rows say."""
     found = table.inspect.metadata_check()
     assert found.num_rows == 0, f"{hint}: {found.to_pylist()}"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_hudi_rs_goes_on_where_pyhudi_has_joined_logs_of_the_metadata_table(
+    kind: str, hudi_rs: Program, tmp_path: Path
+) -> None:
+    path = tmp_path / f"joined_logs_{kind[:1]}"
+    index = [f"{name}={value}" for name, value in RECORD_INDEX.items()]
+    keys = ("record_key=id", "partition_by=city", "ordering=ts")
+    hudi_rs.run("create", path, f"name={path.name}", f"type={kind}", "version=9", *keys, *index)
+    joining = {
+        **RECORD_INDEX,
+        "hoodie.metadata.log.compaction.enable": "true",
+        "hoodie.metadata.log.compaction.blocks.threshold": "2",
+    }
+    expected: dict[int, Row] = {}
+
+    def ours() -> pyhudi.HudiTable:
+        return pyhudi.HudiTable.for_path(path, hudi_options=joining)
+
+    for moment in range(1, 9):
+        batch = [(1, "oslo", moment, float(moment)), (10 + moment, "rome", moment, 0.5)]
+        if moment % 2:
+            hudi_rs.write("upsert", path, rows(*batch), *index)
+        else:
+            ours().upsert(rows(*batch))
+        expected |= {row[0]: row for row in batch}
+        assert rows_of(hudi_rs.read(path)) == sorted(expected.values()), f"hudi-rs: {moment}"
+        assert_healthy(ours(), f"moment {moment}")
+
+    assert list((path / ".hoodie" / "metadata" / ".hoodie").rglob("*.logcompaction.requested")) != []
+    hudi_rs.run("delete", path, "id = 12", *index)
+    assert rows_of(ours().scan().to_arrow()) == sorted(row for key, row in expected.items() if key != 12)

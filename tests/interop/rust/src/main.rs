@@ -1,4 +1,5 @@
-//! hudi-rs as a program, for the interop tests: one verb on one table. Rows are files in Arrow's IPC stream format.
+//! hudi-rs as a program, for the interop tests and for `make bench`: one verb on one table. Rows are files in Arrow's
+//! IPC stream format, or Parquet (a file `*.parquet`, or a folder of them).
 //!
 //!     hudi-rs create TABLE [OPTION=VALUE]...          see `create` for the options
 //!     hudi-rs append TABLE ROWS [OPTION=VALUE]...     so do upsert, overwrite, dynamic_partition_overwrite
@@ -6,8 +7,10 @@
 //!     hudi-rs delete TABLE FILTER
 //!     hudi-rs compact TABLE
 //!     hudi-rs read TABLE ROWS                         writes the rows of a snapshot
+//!     hudi-rs scan TABLE                              reads the rows of a snapshot, and prints how many there are
 use std::error::Error;
-use std::fs::File;
+use std::fs::{File, read_dir};
+use std::path::{Path, PathBuf};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::ipc::reader::StreamReader;
@@ -15,6 +18,7 @@ use arrow::ipc::writer::StreamWriter;
 use hudi::config::table::TableTypeValue;
 use hudi::index::HoodieKey;
 use hudi::table::{ReadOptions, Table};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -27,6 +31,7 @@ fn main() -> Outcome<()> {
 async fn run(arguments: &[&str]) -> Outcome<()> {
     match arguments {
         ["create", table, options @ ..] => create(table, &pairs(options)?).await,
+        ["scan", table] => scan(&Table::new(table).await?).await,
         ["read", table, path] => read(&Table::new(table).await?, path).await,
         [verb, table, rest @ ..] => {
             let (operand, options) = match rest {
@@ -73,6 +78,12 @@ async fn create(path: &str, options: &[(&str, &str)]) -> Outcome<()> {
     Ok(())
 }
 
+async fn scan(table: &Table) -> Outcome<()> {
+    let batches = table.read(&ReadOptions::new()).await?;
+    println!("{}", batches.iter().map(RecordBatch::num_rows).sum::<usize>());
+    Ok(())
+}
+
 async fn read(table: &Table, path: &str) -> Outcome<()> {
     let batches = table.read(&ReadOptions::new()).await?;
     let schema = match batches.first() {
@@ -97,7 +108,27 @@ fn pairs<'a>(options: &[&'a str]) -> Outcome<Vec<(&'a str, &'a str)>> {
 }
 
 fn rows_of(path: &str) -> Outcome<Vec<RecordBatch>> {
+    let file_or_folder = Path::new(path);
+    if file_or_folder.is_dir() || file_or_folder.extension().is_some_and(|end| end == "parquet") {
+        return parquet_rows(file_or_folder);
+    }
     Ok(StreamReader::try_new(File::open(path)?, None)?.collect::<Result<_, _>>()?)
+}
+
+fn parquet_rows(file_or_folder: &Path) -> Outcome<Vec<RecordBatch>> {
+    let mut files = vec![file_or_folder.to_path_buf()];
+    if file_or_folder.is_dir() {
+        let entries = read_dir(file_or_folder)?;
+        files = entries.map(|entry| Ok(entry?.path())).collect::<Outcome<Vec<PathBuf>>>()?;
+        files.sort();
+    }
+    let mut rows = Vec::new();
+    for file in files {
+        for batch in ParquetRecordBatchReaderBuilder::try_new(File::open(file)?)?.build()? {
+            rows.push(batch?);
+        }
+    }
+    Ok(rows)
 }
 
 fn keys_of(path: &str) -> Outcome<Vec<HoodieKey>> {
