@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.columns_on_s3 import BODIES, CHANGED, CITIES, ROWS_OF_CITY, counted, write_wide_table
 from tests.support.minio import Minio, minio
 from tests.support.spark import temporarily, trip_options
 
 from pyhudi import HudiTable
+from pyhudi.spark.reads import closed_stores
 from pyhudi.spark.reads.hadoop_stores import can_open
 from pyhudi.storage.protocol import StorageSpec
 
@@ -45,6 +47,43 @@ def test_spark_reads_what_it_wrote_though_its_hadoop_cannot_open_the_store(
         "hoodie.datasource.read.begin.instanttime": "0",
     }
     assert read(**since_the_beginning).where("fare = -1").count() == 10
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_query_receives_its_columns_of_files_that_its_condition_leaves(
+    spark: Any, minio: Minio, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closed_stores, "WHOLE_BYTES_MAX", 0)
+    uri = write_wide_table(minio, kind)
+    with counted(minio) as received:
+
+        def read(*columns: str, where: str) -> tuple[int, list[Any]]:
+            before = received.size
+            rows = spark.read.format("hudi").options(**received.server.options).load(uri)
+            found = sorted(rows.where(where).select(*columns).collect())
+            return received.size - before, found
+
+        size, rows = read("a", where="b > 1 and a < 20")
+        assert [row.a for row in rows] == [-1] * (CHANGED - 2) + list(range(CHANGED, 20))
+        assert size < BODIES / 4
+        everything, rows = read("a", "body", where="b >= 0")
+        assert len(rows) == CITIES * ROWS_OF_CITY
+        assert everything > BODIES / 2
+        of_one_file, rows = read("body", where=f"b >= {(CITIES - 1) * ROWS_OF_CITY}")
+        assert len(rows) == ROWS_OF_CITY
+        assert of_one_file < everything / 2
+        size, rows = read("a", where="city = 'c3'")
+        assert sum(row.a for row in rows) == sum(range(3 * ROWS_OF_CITY, 4 * ROWS_OF_CITY))
+        assert size < of_one_file / 2
+
+
+def test_range_of_time_has_the_rows_of_its_writes(spark: Any, minio: Minio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed_stores, "WHOLE_BYTES_MAX", 0)
+    uri = write_wide_table(minio, "cow")
+    first = HudiTable.for_path(uri, hudi_options=minio.options).inspect.timeline().column("completion_time")[0].as_py()
+    options = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": first}
+    rows = spark.read.format("hudi").options(**minio.options, **options).load(uri)
+    assert [row.a for row in rows.select("a").collect()] == [-1] * CHANGED
 
 
 def test_statements_reach_the_store_by_the_settings_of_the_session(spark: Any, minio: Minio, table: str) -> None:

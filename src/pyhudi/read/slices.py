@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyhudi.errors import HistoryNotRetainedError, NotFoundError
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
+from pyhudi.io.base_file import OpenedFile
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.changed import read_changed
 from pyhudi.io.slices.merged import read_merged
@@ -21,14 +22,19 @@ from pyhudi.storage.protocol import Storage
 
 
 def read_slice(
-    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], rows: range | None = None
+    storage: Storage,
+    plan: ScanPlan,
+    scan_slice: ScanSlice,
+    columns: Sequence[str],
+    rows: range | None = None,
+    opened: OpenedFile | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one slice of a scan, with these columns: those of its range of time. Conditions are not applied.
 
-    `rows`: those of a part of a slice without logs; None for all.
+    `rows`: those of a part of a slice without logs; None for all. `opened`: its base file, if the caller has it open.
     """
     if plan.commit_times is None:
-        yield from _all_rows(storage, plan, scan_slice, columns, rows)
+        yield from _all_rows(storage, plan, scan_slice, columns, rows, opened)
         return
     if scan_slice.files.logs and plan.merging.commit_times is not None:
         constants, names = constants_of(plan, scan_slice), _in_files(plan, columns)
@@ -37,15 +43,20 @@ def read_slice(
                 yield _with_constants(constants, batch, columns)
         return
     in_range = pa.array(sorted(plan.commit_times), pa.string())
-    for batch in _all_rows(storage, plan, scan_slice, list(dict.fromkeys([*columns, COMMIT_TIME])), rows):
+    for batch in _all_rows(storage, plan, scan_slice, list(dict.fromkeys([*columns, COMMIT_TIME])), rows, opened):
         yield batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=in_range)).select(list(columns))
 
 
 def _all_rows(
-    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], rows: range | None
+    storage: Storage,
+    plan: ScanPlan,
+    scan_slice: ScanSlice,
+    columns: Sequence[str],
+    rows: range | None,
+    opened: OpenedFile | None,
 ) -> Iterator[pa.RecordBatch]:
     if not scan_slice.files.logs:
-        yield from _base_rows(storage, plan, scan_slice, columns, rows)
+        yield from _base_rows(storage, plan, scan_slice, columns, rows, opened)
         return
     constants = constants_of(plan, scan_slice)
     with missing_files_named(storage):
@@ -54,14 +65,19 @@ def _all_rows(
 
 
 def _base_rows(
-    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], rows: range | None
+    storage: Storage,
+    plan: ScanPlan,
+    scan_slice: ScanSlice,
+    columns: Sequence[str],
+    rows: range | None,
+    opened: OpenedFile | None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one slice without logs, with these columns, in batches of bounded bytes, also for wide rows."""
     in_files = _in_files(plan, columns)
     schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
     constants = constants_of(plan, scan_slice)
     with missing_files_named(storage):
-        for batch in read_base_rows(storage, scan_slice.files, schema, rows=rows):
+        for batch in read_base_rows(storage, scan_slice.files, schema, rows=rows, opened=opened):
             yield _with_constants(constants, align(batch, schema), columns)
             del batch
 

@@ -2,7 +2,7 @@
 
 PySpark from PyPI has none for object stores. The package `hadoop-aws` adds one for `s3a://`. It takes its credentials
 from the session alone, and keeps a connection that another read of the same bucket has opened; so options that a read
-gives itself are not passed on. Where Spark cannot open a store, pyhudi reads the files itself, in tasks.
+gives itself are not passed on. Where Spark cannot open a store, pyhudi reads the files itself (`closed_stores`).
 """
 
 from __future__ import annotations

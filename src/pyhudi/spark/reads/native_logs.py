@@ -58,8 +58,8 @@ LOOKED_INTO_MAX = 1000
 """The largest number of logs whose blocks the driver looks up, at some tenths of a millisecond each."""
 
 # Not nullable, so that Spark does not check for nulls.
-_OUT_OF_USE = StructType([StructField(name, LongType(), nullable=False) for name in OUT_OF_USE_SCHEMA.names])
-_LOG_ROWS = StructType([StructField(name, LongType(), nullable=False) for name in LOG_ROWS_SCHEMA.names])
+OUT_OF_USE = StructType([StructField(name, LongType(), nullable=False) for name in OUT_OF_USE_SCHEMA.names])
+LOG_ROWS = StructType([StructField(name, LongType(), nullable=False) for name in LOG_ROWS_SCHEMA.names])
 _IS_OUT_OF_USE = (
     f"{WORD} = {PART} * {WORDS_PER_PART} + shiftright({PLACE}, {WORD_ROWS.bit_length() - 1})"
     f" and getbit({BITS}, {PLACE} & {WORD_ROWS - 1}) = 1"
@@ -176,7 +176,7 @@ def rows_of_blocks(spark: SparkSession, read: BlocksRead) -> DataFrame:
         return kept(storage, plan, scan_slice, partial(look, base_part=base_part, block_parts=block_parts))
 
     rows = _numbered_rows(spark, read.plan, read.parts, read.files)
-    return _less(rows, task_rows(spark, read.plan, packed(read.plan), find, _OUT_OF_USE))
+    return without_superseded(rows, task_rows(spark, read.plan, packed(read.plan), find, OUT_OF_USE))
 
 
 def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
@@ -197,12 +197,12 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
     def count(storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         return log_rows(storage, scan_slice.files, plan.merging, log_part=part_of_logs(number))
 
-    in_logs = task_rows(spark, plan, pickled, count, _LOG_ROWS)
+    in_logs = task_rows(spark, plan, pickled, count, LOG_ROWS)
     columns = columns_by_functions(read_log_column, plan, pickled, (sql.col(PART), sql.col(PLACE)))
     rows = in_logs.select(*columns, PART, PLACE).toDF(*plan.schema.names, PART, PLACE)
     if by_path:
         rows = _numbered_rows(spark, plan, parts, []).unionAll(rows)
-    return _less(rows, task_rows(spark, plan, pickled, find, _OUT_OF_USE))
+    return without_superseded(rows, task_rows(spark, plan, pickled, find, OUT_OF_USE))
 
 
 def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[FileOfSlice]) -> DataFrame:
@@ -213,7 +213,8 @@ def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: 
     return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
 
 
-def _less(rows: DataFrame, out_of_use: DataFrame) -> DataFrame:
+def without_superseded(rows: DataFrame, out_of_use: DataFrame) -> DataFrame:
+    """The rows that are not superseded, without their columns `PART` and `PLACE`."""
     # `rows` has the numbers as columns of its own, because Spark 4.0 cannot join on columns of `_metadata`.
     return rows.join(sql.broadcast(out_of_use), sql.expr(_IS_OUT_OF_USE), "left_anti").drop(PART, PLACE)
 

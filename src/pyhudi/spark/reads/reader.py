@@ -8,7 +8,8 @@ Slices with logs are read in one of three ways (measured in `docs/design/merge_o
 one version of each record, Spark reads the base files and logs itself, without the superseded rows. For logs that Spark
 cannot open, it then calls a function for each column of the logs (`native_logs`). In all other cases tasks merge whole
 slices in Arrow (`pyhudi.io.slices.merged`): if rules combine versions, if logs are large, or if Spark cannot open the
-logs and the caller selects columns.
+logs and the caller selects columns. In a store that Spark cannot open, tasks or functions of columns read everything
+(`closed_stores`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pyhudi.spark.frames import frame_of_arrow
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
 from pyhudi.spark.reads.cdc import change_frame
+from pyhudi.spark.reads.closed_stores import rows_of_base_files, rows_with_logs, slices_by_columns
 from pyhudi.spark.reads.earlier_columns import convertible, rows_of_earlier_columns, with_earlier_columns
 from pyhudi.spark.reads.hadoop_stores import can_open
 from pyhudi.spark.reads.jvm_objects import encoded_uri
@@ -82,7 +84,8 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
             uri=plan.uri,
         )
     if plan.slices and not can_open(spark, plan.storage):
-        return _merged_rows(spark, replace(plan, in_tasks=True), names)
+        parts = list(_rows_of_closed_store(spark, replace(plan, in_tasks=True), columns))
+        return reduce(lambda rows, more: rows.unionAll(more), parts)
     parts = []
     earlier = with_earlier_columns(plan)
     if stay := convertible(plan, earlier):
@@ -132,6 +135,22 @@ def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] 
         by_columns = rows_by_columns(spark, plan) if splits and columns is None else None
         names = plan.schema.names if columns is None else columns
         yield _merged_rows(spark, plan, names) if by_columns is None else by_columns
+
+
+def _rows_of_closed_store(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None) -> Iterator[DataFrame]:
+    """The rows in a store that Spark cannot open, one DataFrame for each way to read them.
+
+    Tasks read the columns that the caller names. If it names none, what Spark does with the rows decides.
+    """
+    plain, with_logs = slices_by_columns(plan) if columns is None else ((), ())
+    names = plan.schema.names if columns is None else columns
+    if plain:
+        yield _in_range(rows_of_base_files(spark, replace(plan, slices=plain)), plan)
+    if with_logs:
+        yield rows_with_logs(spark, replace(plan, slices=with_logs))
+    by_columns = {*plain, *with_logs}
+    if rest := tuple(file_slice for file_slice in plan.slices if file_slice not in by_columns):
+        yield _merged_rows(spark, replace(plan, slices=rest), names)
 
 
 def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
