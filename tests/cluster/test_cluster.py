@@ -34,12 +34,13 @@ SEEN = [
     [ROWS, ROWS, sum(_CHANGED)],
     [ROWS - 1000, ROWS - 1000, sum(_LEFT)],
 ]
-#: Executors come and go, and what they have shuffled is lost with them.
+#: Executors come and go, and what they have shuffled is lost with them. They stay long enough to serve several stages:
+#: on a busy machine an executor and its Python worker take a minute to start, and each stage would wait for new ones.
 DYNAMIC = {
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-    "spark.dynamicAllocation.shuffleTracking.timeout": "5s",
-    "spark.dynamicAllocation.executorIdleTimeout": "5s",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "20s",
+    "spark.dynamicAllocation.executorIdleTimeout": "20s",
     "spark.dynamicAllocation.maxExecutors": str(WORKERS * EXECUTORS_OF_A_WORKER),
 }
 
