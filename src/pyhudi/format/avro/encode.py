@@ -45,12 +45,12 @@ def encode_records(layout: RecordLayout, batch: pa.RecordBatch) -> memoryview:
     """
     pieces, lengths = _record_pieces(layout, batch)
     prefix = _binary(lengths.astype(">u4").view(np.uint8).reshape(batch.num_rows, 4))
-    return _data(_joined([prefix, *pieces]))
+    return data_of(joined([prefix, *pieces]))
 
 
 def encode_data(layout: RecordLayout, batch: pa.RecordBatch) -> pa.BinaryArray:
     """The rows as records, one value each. Raises as `encode_records`."""
-    return _joined(_record_pieces(layout, batch)[0])
+    return joined(_record_pieces(layout, batch)[0])
 
 
 def _record_pieces(layout: RecordLayout, batch: pa.RecordBatch) -> tuple[list[pa.Array], _Ints]:
@@ -67,7 +67,7 @@ def _record_pieces(layout: RecordLayout, batch: pa.RecordBatch) -> tuple[list[pa
                 expected=str(child.arrow),
             )
         try:
-            pieces += _pieces(child, column)
+            pieces += pieces_of(child, column)
         except _ValueWithoutFormError as error:
             raise SchemaMismatchError(f"column {name!r} {error}", column=name) from None
     rows = batch.num_rows
@@ -84,13 +84,13 @@ class _ValueWithoutFormError(Exception):
     """A value that its Avro type does not have; the text says which, after the name of its column."""
 
 
-def _pieces(layout: Layout, values: pa.Array) -> list[pa.Array]:
+def pieces_of(layout: Layout, values: pa.Array) -> list[pa.Array]:
     """What a field adds to each row."""
     if layout.kind is Kind.UNION:
         return [_encode_union(layout, values)]
     if layout.kind is Kind.NULL:
         branch = layout.null_branch
-        return [] if branch is None else [_constant(bytes([2 * branch]), len(values))]
+        return [] if branch is None else [constant(bytes([2 * branch]), len(values))]
     nulls = values.null_count
     if nulls and layout.null_branch is None:
         raise _ValueWithoutFormError("has nulls, and its Avro type does not")
@@ -100,8 +100,8 @@ def _pieces(layout: Layout, values: pa.Array) -> list[pa.Array]:
     assert layout.null_branch is not None
     null_byte = bytes([2 * layout.null_branch])
     if nulls == len(values):
-        return [_constant(null_byte, len(values))]
-    present = _joined(_ENCODERS[layout.kind](layout, values.drop_null(), branch_byte))
+        return [constant(null_byte, len(values))]
+    present = joined(_ENCODERS[layout.kind](layout, values.drop_null(), branch_byte))
     # One more element, the null, which every null row takes.
     choices = pa.concat_arrays([present, pa.array([null_byte])])
     valid = values.is_valid().to_numpy(zero_copy_only=False)
@@ -123,7 +123,7 @@ def _encode_union(layout: Layout, values: pa.Array) -> pa.Array:
                 raise _ValueWithoutFormError("has two values in a union")
             numbers[rows] = size + np.arange(rows.size)
             size += rows.size
-            parts.append(_joined(_ENCODERS[child.kind](child, member.take(pa.array(rows)), bytes([2 * branch]))))
+            parts.append(joined(_ENCODERS[child.kind](child, member.take(pa.array(rows)), bytes([2 * branch]))))
     if (numbers[valid] < 0).any() or (layout.null_branch is None and not valid.all()):
         raise _ValueWithoutFormError("has no value in a union")
     if layout.null_branch is not None:
@@ -140,11 +140,11 @@ def _encode_boolean(_: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
 
 
 def _encode_int(_: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
-    return [_varints(values.view(pa.int32()).to_numpy().astype(np.int64), head)]
+    return [varints(values.view(pa.int32()).to_numpy().astype(np.int64), head)]
 
 
 def _encode_long(_: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
-    return [_varints(values.view(pa.int64()).to_numpy(), head)]
+    return [varints(values.view(pa.int64()).to_numpy(), head)]
 
 
 def _encode_floating(layout: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
@@ -154,7 +154,7 @@ def _encode_floating(layout: Layout, values: pa.Array, head: bytes) -> list[pa.A
 
 def _encode_bytes(_: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
     data = values.cast(pa.binary())
-    return [_varints(_lengths(data), head), data]
+    return [varints(_lengths(data), head), data]
 
 
 def _encode_fixed(layout: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
@@ -178,35 +178,35 @@ def _encode_decimal_bytes(_: Layout, values: pa.Array, head: bytes) -> list[pa.A
     says_more |= (octets[:, 1:] ^ sign) > 0x7F
     first = np.where(says_more.any(axis=1), says_more.argmax(axis=1), _DECIMAL_BYTES - 1)
     begin = np.arange(len(octets)) * _DECIMAL_BYTES
-    data = _spans(octets, begin + first, begin + _DECIMAL_BYTES)
-    return [_varints(_DECIMAL_BYTES - first, head), data]
+    data = spans(octets, begin + first, begin + _DECIMAL_BYTES)
+    return [varints(_DECIMAL_BYTES - first, head), data]
 
 
 def _encode_enum(layout: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
     numbers = pc.index_in(values, pa.array(layout.symbols, layout.arrow))
     if numbers.null_count:
         raise _ValueWithoutFormError("has a value that is no symbol of its enum")
-    return [_varints(numbers.to_numpy().astype(np.int64), head)]
+    return [varints(numbers.to_numpy().astype(np.int64), head)]
 
 
 def _encode_record(layout: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
-    pieces = [_constant(head, len(values))] if head else []
+    pieces = [constant(head, len(values))] if head else []
     for number, child in enumerate(layout.children):
-        pieces += _pieces(child, values.field(number))
+        pieces += pieces_of(child, values.field(number))
     return pieces
 
 
 def _encode_array(layout: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
     first, last = _item_range(values)
     (item,) = layout.children
-    return _blocks(values, _pieces(item, values.values.slice(first, last - first)), head)
+    return _blocks(values, pieces_of(item, values.values.slice(first, last - first)), head)
 
 
 def _encode_map(layout: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
     first, last = _item_range(values)
     key, value = layout.children
-    keys = _pieces(key, values.keys.slice(first, last - first))
-    return _blocks(values, keys + _pieces(value, values.items.slice(first, last - first)), head)
+    keys = pieces_of(key, values.keys.slice(first, last - first))
+    return _blocks(values, keys + pieces_of(value, values.items.slice(first, last - first)), head)
 
 
 _ENCODERS: Final[Mapping[Kind, Callable[[Layout, pa.Array, bytes], list[pa.Array]]]] = {
@@ -236,19 +236,19 @@ def _blocks(values: pa.Array, item_pieces: list[pa.Array], head: bytes) -> list[
     """The lists of these items as one block each, or none where there are no items, and the end of the blocks."""
     offsets = values.offsets.to_numpy()
     counts = np.diff(offsets).astype(np.int64)
-    items = _joined(item_pieces)
+    items = joined(item_pieces)
     # Items stand back to back, so those of a row are one span of them.
     bounds = _offsets(items)[offsets - offsets[0]].astype(np.int32)
     data = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(bounds), items.buffers()[2]])
     zero = np.zeros(len(counts), np.int64)
-    end = _spans(np.frombuffer(_END_OF_BLOCKS, np.uint8), zero, (counts > 0).astype(np.int64))
-    return [_varints(counts, head), data, end]
+    end = spans(np.frombuffer(_END_OF_BLOCKS, np.uint8), zero, (counts > 0).astype(np.int64))
+    return [varints(counts, head), data, end]
 
 
 # --- bytes to pieces --------------------------------------------------------------------------------------
 
 
-def _varints(numbers: _Ints, head: bytes) -> pa.Array:
+def varints(numbers: _Ints, head: bytes) -> pa.Array:
     """Zigzag varints, each behind `head`."""
     values = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     bits = int(values.max()).bit_length() if len(values) else 0
@@ -270,7 +270,7 @@ def _varints(numbers: _Ints, head: bytes) -> pa.Array:
     if (lengths == octets.shape[1]).all():
         return _binary(octets)
     begin = np.arange(len(octets)) * octets.shape[1]
-    return _spans(octets, begin, begin + lengths)
+    return spans(octets, begin, begin + lengths)
 
 
 def _long_varints(values: _Words) -> tuple[_Octets, _Ints]:
@@ -311,7 +311,8 @@ def _with_head(head: bytes, octets: _Octets) -> pa.Array:
     return _binary(_headed(head, octets))
 
 
-def _constant(value: bytes, length: int) -> pa.Array:
+def constant(value: bytes, length: int) -> pa.Array:
+    """The same bytes in each row."""
     return _with_head(value, np.empty((length, 0), np.uint8))
 
 
@@ -324,7 +325,7 @@ def _binary(octets: _Octets) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), length, [None, pa.py_buffer(offsets), pa.py_buffer(octets)])
 
 
-def _spans(data: _Octets, begin: _Ints, end: _Ints) -> pa.Array:
+def spans(data: _Octets, begin: _Ints, end: _Ints) -> pa.Array:
     """The spans of these bytes as values; they must not overlap, and ascend."""
     if not len(begin):
         return pa.nulls(0, pa.binary())
@@ -335,7 +336,7 @@ def _spans(data: _Octets, begin: _Ints, end: _Ints) -> pa.Array:
     return spans_and_gaps.take(pa.array(np.arange(0, len(borders), 2, dtype=np.int32)))
 
 
-def _joined(pieces: Sequence[pa.Array]) -> pa.Array:
+def joined(pieces: Sequence[pa.Array]) -> pa.Array:
     """The pieces of each row, one behind the other."""
     return pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, b"")
 
@@ -352,7 +353,7 @@ def _lengths(values: pa.Array) -> _Ints:
     return np.diff(_offsets(values)).astype(np.int64)
 
 
-def _data(values: pa.Array) -> memoryview:
+def data_of(values: pa.Array) -> memoryview:
     """The bytes of all values of a binary array, back to back."""
     offsets = _offsets(values)
     return memoryview(values.buffers()[2])[int(offsets[0]) : int(offsets[-1])]

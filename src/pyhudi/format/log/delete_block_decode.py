@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.format.avro.encode import spans
 from pyhudi.format.log.delete_block_layout import (
     BLOCK_VERSION,
     DECIMAL,
@@ -34,7 +35,6 @@ from pyhudi.format.log.delete_block_layout import (
     is_binary,
     is_integer,
     is_text,
-    ranges_of,
 )
 
 ORDERING_FIELDS_MAX: Final = 64
@@ -130,8 +130,8 @@ def decode_delete_block(
     data[:size] = np.frombuffer(content, dtype=np.uint8)[PREFIX.size :]
     records = _listed(data, size, _possible_records(data, size), location)
     try:
-        keys = ranges_of(data, records.key_start, records.key_end).cast(pa.string())
-        partitions = ranges_of(data, records.partition_start, records.partition_end).cast(pa.string())
+        keys = spans(data, records.key_start, records.key_end).cast(pa.string())
+        partitions = spans(data, records.partition_start, records.partition_end).cast(pa.string())
     except pa.ArrowInvalid as cause:
         raise location.damage("the text in the delete block is not UTF-8", 0) from cause
     is_null = data[records.key_end] == 0
@@ -461,7 +461,7 @@ def _doubles(data: Bytes, values: _Values) -> pa.Array:
 
 
 def _binaries(data: Bytes, values: _Values) -> pa.Array:
-    return ranges_of(data, values.start, values.end)
+    return spans(data, values.start, values.end)
 
 
 def _gather(data: Bytes, start: Numbers, width: int) -> Bytes:

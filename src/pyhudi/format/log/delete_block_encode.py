@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import InvalidRequestError, RecordKeyError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.format.avro.encode import constant, data_of, joined, pieces_of, spans, varints
+from pyhudi.format.avro.layout import Kind, Layout
 from pyhudi.format.log.delete_block_layout import (
     BLOCK_VERSION,
     CONTENT_BYTES_MAX,
@@ -21,14 +23,11 @@ from pyhudi.format.log.delete_block_layout import (
     LOCAL_DATE,
     MICROSECONDS,
     PREFIX,
-    VARINT_BYTES_MAX,
-    Numbers,
     TypeCheck,
     Wrapper,
     is_binary,
     is_integer,
     is_text,
-    ranges_of,
 )
 
 _ROWS_PER_STEP: Final = 65_536
@@ -72,7 +71,7 @@ def encode_delete_block(
     if len(ordering) > 1 and not array_wrapper_allowed:
         raise UnsupportedFeatureError("several ordering fields in deletes need table version 9")
     count = len(record_keys)
-    pieces: list[Any] = [_varints(np.array([count]))[0].as_py()] if count else []
+    pieces: list[Any] = [varints(np.array([count]), b"")[0].as_py()] if count else []
     for at in range(0, count, _ROWS_PER_STEP):
         step = slice(at, at + _ROWS_PER_STEP)
         values = [values[step] for values in ordering]
@@ -88,127 +87,74 @@ def encode_delete_block(
 
 def _encoded_records(
     keys: pa.Array, partitions: pa.Array, ordering: Sequence[pa.Array], dates_as_ints: bool
-) -> pa.Buffer:
-    pieces = [b"\2", *_sized(keys.cast(pa.binary())), b"\2", *_sized(partitions.cast(pa.binary()))]
+) -> memoryview:
+    pieces = [*pieces_of(_TEXT, keys), *pieces_of(_TEXT, partitions)]
     if not ordering:
-        pieces.append(_branch(Wrapper.INT) + b"\0")
+        pieces.append(constant(bytes((2 * Wrapper.INT, 0)), len(keys)))
     elif len(ordering) == 1:
-        pieces.append(_wrapped(ordering[0], Wrapper.INT if dates_as_ints else Wrapper.DATE))
+        pieces += _wrapped(ordering[0], Wrapper.INT if dates_as_ints else Wrapper.DATE)
     else:
-        count: bytes = _varints(np.array([len(ordering)]))[0].as_py()
+        count: bytes = varints(np.array([len(ordering)]), bytes((2 * Wrapper.ARRAY, 2)))[0].as_py()
         date = Wrapper.INT if dates_as_ints else LOCAL_DATE
-        elements = (_wrapped(column, date) for column in ordering)
-        pieces += (_branch(Wrapper.ARRAY) + b"\2" + count, *elements, b"\0")
-    joined = _joined(*pieces)
-    assert joined.null_count == 0, "no part of a record is null"
-    first, last = (joined.buffers()[1][4 * n : 4 * n + 4] for n in (joined.offset, joined.offset + len(joined)))
-    begin, end = (int.from_bytes(value.to_pybytes(), "little") for value in (first, last))
-    return joined.buffers()[2].slice(begin, end - begin)
+        elements = [piece for column in ordering for piece in _wrapped(column, date)]
+        pieces += [constant(count, len(keys)), *elements, constant(b"\0", len(keys))]
+    return data_of(joined(pieces))
 
 
-def _joined(*pieces: pa.Array | bytes) -> pa.Array:
-    """Concatenates the pieces of each row; null where a piece is null."""
-    return pc.binary_join_element_wise(*pieces, b"")
+_TEXT: Final = Layout(kind=Kind.TEXT, arrow=pa.string(), null_branch=0, value_branch=1)
 
 
-def _sized(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Each text's size, and the text."""
-    return _varints(pc.fill_null(pc.binary_length(texts), 0).to_numpy().astype(np.int64)), texts
-
-
-def _branch(wrapper: Wrapper) -> bytes:
-    return bytes((2 * wrapper,))
-
-
-def _wrapped(column: pa.Array, date: Wrapper) -> pa.Array:
-    """The wrapped values of an ordering column, with the wrapper `date` for dates. Null is the branch null."""
+def _wrapped(column: pa.Array, date: Wrapper) -> list[pa.Array]:
+    """The pieces of an ordering column, with the wrapper `date` for dates. Null is the branch null."""
     encoding = next((row[1:] for row in _WRITTEN_AS if row[0](column.type)), None)
     if encoding is None:
         raise SchemaMismatchError(
             "a column of this type cannot order the versions of records in a log", type=str(column.type)
         )
-    wrapper, pieces = encoding
+    wrapper, kind, stored = encoding
     try:
-        # The pieces of null rows are arbitrary; `if_else` below replaces them.
-        values = _joined(_branch(date if wrapper is Wrapper.DATE else wrapper), *pieces(column))
+        values = stored(column)
     except pa.ArrowInvalid as cause:
         raise SchemaMismatchError(
             "the ordering value of a delete cannot be written to a log", type=str(column.type), cause=str(cause)
         ) from cause
-    return pc.if_else(column.is_valid(), values, _branch(Wrapper.NULL))
+    size = values.type.bit_width // 8 if kind is Kind.FLOATING else 0
+    branch = date if wrapper is Wrapper.DATE else wrapper
+    layout = Layout(kind=kind, arrow=values.type, size=size, null_branch=Wrapper.NULL, value_branch=branch)
+    return pieces_of(layout, values)
 
 
-def _int_pieces(column: pa.Array) -> tuple[pa.Array, ...]:
-    return (_numbers(column.cast(pa.int32())),)
+def _as_it_is(column: pa.Array) -> pa.Array:
+    return column
 
 
-def _long_pieces(column: pa.Array) -> tuple[pa.Array, ...]:
-    return (_numbers(column),)
+def _int32s(column: pa.Array) -> pa.Array:
+    return column.cast(pa.int32())
 
 
-def _time_pieces(column: pa.Array) -> tuple[pa.Array, ...]:
+def _microseconds(column: pa.Array) -> pa.Array:
     is_time = pa.types.is_time64(column.type)
-    unit = pa.time64(MICROSECONDS) if is_time else pa.timestamp(MICROSECONDS, column.type.tz)
-    return (_numbers(column.cast(unit)),)
+    return column.cast(pa.time64(MICROSECONDS) if is_time else pa.timestamp(MICROSECONDS, column.type.tz))
 
 
-def _fixed_pieces(column: pa.Array) -> tuple[pa.Array, ...]:
-    return (_fixed(column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column),)
-
-
-def _sized_pieces(column: pa.Array) -> tuple[pa.Array, ...]:
-    return _sized(column.cast(pa.binary()))
-
-
-def _decimal_pieces(column: pa.Array) -> tuple[pa.Array, ...]:
-    return _sized(_decimal_bytes(column.cast(DECIMAL)))
-
-
-_WRITTEN_AS: Final[tuple[tuple[TypeCheck, Wrapper, Callable[[pa.Array], tuple[pa.Array, ...]]], ...]] = (
-    (pa.types.is_boolean, Wrapper.BOOLEAN, _fixed_pieces),
-    (pa.types.is_int64, Wrapper.LONG, _long_pieces),
-    (is_integer, Wrapper.INT, _int_pieces),
-    (pa.types.is_float32, Wrapper.FLOAT, _fixed_pieces),
-    (pa.types.is_float64, Wrapper.DOUBLE, _fixed_pieces),
-    (is_text, Wrapper.STRING, _sized_pieces),
-    (is_binary, Wrapper.BYTES, _sized_pieces),
-    (pa.types.is_date32, Wrapper.DATE, _int_pieces),
-    (pa.types.is_timestamp, Wrapper.LONG, _time_pieces),
-    (pa.types.is_time32, Wrapper.INT, _int_pieces),
-    (pa.types.is_time64, Wrapper.TIME_MICROS, _time_pieces),
-    (pa.types.is_decimal, Wrapper.DECIMAL, _decimal_pieces),
+_WRITTEN_AS: Final[tuple[tuple[TypeCheck, Wrapper, Kind, Callable[[pa.Array], pa.Array]], ...]] = (
+    (pa.types.is_boolean, Wrapper.BOOLEAN, Kind.BOOLEAN, _as_it_is),
+    (pa.types.is_int64, Wrapper.LONG, Kind.LONG, _as_it_is),
+    (is_integer, Wrapper.INT, Kind.INT, _int32s),
+    (pa.types.is_float32, Wrapper.FLOAT, Kind.FLOATING, _as_it_is),
+    (pa.types.is_float64, Wrapper.DOUBLE, Kind.FLOATING, _as_it_is),
+    (is_text, Wrapper.STRING, Kind.TEXT, _as_it_is),
+    (is_binary, Wrapper.BYTES, Kind.BYTES, _as_it_is),
+    (pa.types.is_date32, Wrapper.DATE, Kind.INT, _as_it_is),
+    (pa.types.is_timestamp, Wrapper.LONG, Kind.LONG, _microseconds),
+    (pa.types.is_time32, Wrapper.INT, Kind.INT, _as_it_is),
+    (pa.types.is_time64, Wrapper.TIME_MICROS, Kind.LONG, _microseconds),
+    (pa.types.is_decimal, Wrapper.DECIMAL, Kind.BYTES, lambda column: _decimal_bytes(column.cast(DECIMAL))),
 )
-"""The wrapper of each column type. Those of the two time-of-day types are pyhudi's choice: JVM Hudi writes none."""
+"""The wrapper of each column type, the encoding of its value, and the column as this takes it.
 
-
-def _numbers(column: pa.Array) -> pa.Array:
-    return _varints(pc.fill_null(column.cast(pa.int64()), 0).to_numpy())
-
-
-def _fixed(column: pa.Array) -> pa.Array:
-    """The values' own bytes, little-endian."""
-    values = pc.fill_null(column, 0).to_numpy()
-    width = values.itemsize
-    bounds = np.arange(len(values) + 1, dtype=np.int32) * np.int32(width)
-    return pa.Array.from_buffers(
-        pa.binary(), len(values), [None, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(values))]
-    )
-
-
-def _varints(values: Numbers) -> pa.Array:
-    """Avro's zigzag integers, as binary."""
-    values = values.astype(np.int64)
-    raw = ((values << 1) ^ (values >> 63)).view(np.uint64)
-    digits = np.arange(1, VARINT_BYTES_MAX, dtype=np.uint64) * np.uint64(7)
-    length = 1 + np.searchsorted(np.uint64(1) << digits, raw, side="right")
-    bounds = np.concatenate(([0], np.cumsum(length))).astype(np.int32)
-    data = np.empty(bounds[-1], dtype=np.uint8)
-    rows = np.arange(len(values))
-    for digit in range(int(length.max(initial=0))):
-        rows = rows[length[rows] > digit]
-        byte = (raw[rows] >> np.uint64(7 * digit)).astype(np.uint8) & 0x7F
-        data[bounds[rows] + digit] = byte | np.where(length[rows] > digit + 1, 0x80, 0).astype(np.uint8)
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+The wrappers of the two time-of-day types are pyhudi's choice: JVM Hudi writes none.
+"""
 
 
 def _decimal_bytes(column: pa.Array) -> pa.Array:
@@ -222,4 +168,5 @@ def _decimal_bytes(column: pa.Array) -> pa.Array:
     lead = digits[np.arange(len(digits)), first]
     first -= (lead ^ sign) >= 0x80
     ends = (np.arange(len(digits)) + 1) * DECIMAL_BYTES
-    return ranges_of(digits.reshape(-1), ends - DECIMAL_BYTES + first, ends)
+    data = spans(digits.reshape(-1), ends - DECIMAL_BYTES + first, ends)
+    return pc.if_else(column.is_valid(), data, pa.scalar(None, pa.binary()))

@@ -81,17 +81,3 @@ def is_text(wanted: pa.DataType) -> bool:
 def is_binary(wanted: pa.DataType) -> bool:
     """Whether a column of this type holds bytes."""
     return bool(pa.types.is_binary(wanted) or pa.types.is_large_binary(wanted))
-
-
-def ranges_of(data: Bytes, start: Numbers, end: Numbers) -> pa.Array:
-    """The byte ranges from `start` to `end`, as binary. The ranges ascend and do not overlap.
-
-    Arrow sees one array over all of `data`, whose entries are the ranges and the gaps between them in turn, and copies
-    every second entry.
-    """
-    offsets = np.column_stack((start, end)).astype(np.int32).reshape(-1)
-    if len(offsets) == 0:
-        return pa.array([], pa.binary())
-    entries = len(offsets) - 1
-    ranges = pa.Array.from_buffers(pa.binary(), entries, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    return ranges.take(pa.array(np.arange(0, entries, 2)))
