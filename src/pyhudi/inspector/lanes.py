@@ -94,7 +94,7 @@ def lanes_of(
     lanes = {**_LANE_OF, Action.COMMIT: "compactions"} if is_merge_on_read else _LANE_OF
     spans = [_span_of(lanes[instant.action], instant) for instant in instants]
     spans += [_span_of_attempt(attempt) for attempt in rolled_back]
-    spans += [_span_of_overlap(overlap) for overlap in overlaps]
+    spans += [_Span(_OVERLAPS, "overlap", overlap.write.requested_time, overlap.until, overlap) for overlap in overlaps]
     spans.sort(key=lambda span: span.begin)
     times = (parse_instant_time(span.begin, zone) for span in spans)
     begin = next((time for time in times if time is not None), 0)  # that of a bootstrap is no time
@@ -120,10 +120,6 @@ def _span_of(lane: str, instant: Instant) -> _Span:
 def _span_of_attempt(attempt: RolledBack) -> _Span:
     ended = max(attempt.instant, attempt.rollback.requested_time)
     return _Span(_ROLLED_BACK, "rolled-back", attempt.instant, ended, attempt)
-
-
-def _span_of_overlap(overlap: Overlap) -> _Span:
-    return _Span(_OVERLAPS, "overlap", overlap.write.requested_time, overlap.until, overlap)
 
 
 def _words(what: Instant | RolledBack | Overlap) -> str:

@@ -154,7 +154,7 @@ def _encode_floating(layout: Layout, values: pa.Array, head: bytes) -> list[pa.A
 
 def _encode_bytes(_: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
     data = values.cast(pa.binary())
-    return [varints(_lengths(data), head), data]
+    return [varints(np.diff(_offsets(data)).astype(np.int64), head), data]
 
 
 def _encode_fixed(layout: Layout, values: pa.Array, head: bytes) -> list[pa.Array]:
@@ -347,10 +347,6 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int32]:
         return np.zeros(1, np.int32)
     offsets = np.frombuffer(values.buffers()[1], np.int32)
     return offsets[values.offset : values.offset + len(values) + 1]
-
-
-def _lengths(values: pa.Array) -> _Ints:
-    return np.diff(_offsets(values)).astype(np.int64)
 
 
 def data_of(values: pa.Array) -> memoryview:

@@ -200,15 +200,11 @@ def _problem_of(path: str, *, is_first: bool) -> str | None:
         # Hadoop takes what stands before a colon in the first name for a URI scheme.
         (":" in first, "has a ':' in the first folder name, which Hudi on the JVM cannot open"),
         (
-            _longest_bytes(parts) > SEGMENT_BYTES_MAX,
+            max(len(part.encode()) for part in parts) > SEGMENT_BYTES_MAX,
             f"makes a folder name longer than {SEGMENT_BYTES_MAX} bytes",
         ),
     )
     return next((problem for is_wrong, problem in checks if is_wrong), None)
-
-
-def _longest_bytes(parts: Sequence[str]) -> int:
-    return max(len(part.encode()) for part in parts)
 
 
 def _fix_for(field: str, value: str | None, *, is_first: bool, hive_style: bool) -> str:

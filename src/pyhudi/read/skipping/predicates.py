@@ -114,12 +114,8 @@ def _may_match(predicate: Predicate, bounds: Mapping[str, ColumnBounds], files: 
 def _may_hold(test: Comparison | NullTest | TextTest, known: ColumnBounds) -> Mask:
     if isinstance(test, NullTest):
         return ~(known.no_nulls if test.is_null else known.only_nulls)
-    may_hold = _may_contain(test, known) if isinstance(test, TextTest) else _may_compare(test, known)
+    may_hold = _may_contain(test, known) if isinstance(test, TextTest) else _TESTS[test.operator](test.value, known)
     return may_hold & ~known.only_nulls
-
-
-def _may_compare(comparison: Comparison, known: ColumnBounds) -> Mask:
-    return _TESTS[comparison.operator](comparison.value, known)
 
 
 def _may_contain(test: TextTest, known: ColumnBounds) -> Mask:

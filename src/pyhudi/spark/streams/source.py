@@ -130,7 +130,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             changes = plan_change_batch(table, self._config, begin, until)
             return [InputPartition((dataclasses.replace(changes, tasks=()), task)) for task in changes.tasks]
         plan = plan_batch(table, self._config, begin, until)
-        if spark_schema(plan.schema) != _without_metadata(self._schema):
+        if spark_schema(plan.schema) != spark_schema(arrow_schema(self._schema)):
             raise SchemaMismatchError(
                 "the table has other columns than when this query was started: start the query again, from the same "
                 "checkpoint",
@@ -153,7 +153,3 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     def _table(self) -> TableState:
         return load_table(open_storage(self._path, self._options))
-
-
-def _without_metadata(schema: StructType) -> StructType:
-    return spark_schema(arrow_schema(schema))

@@ -71,7 +71,7 @@ def show_timeline(context: CallContext, given: Given) -> Rows:
             instant.state.name,
             *_state_texts(table, instant, times),
             kind,
-            _about_rollback(instant, undone),
+            (", ".join(undone[instant.requested_time]) if instant.requested_time in undone else None),
         )
 
 
@@ -99,10 +99,6 @@ def _rolled_back(table: TableState) -> Mapping[str, list[str]]:
         found[rollback.requested_time].append(f"Rolled back: {undone}")
         found[undone].append(f"Rolled back by: {rollback.requested_time}")
     return found
-
-
-def _about_rollback(instant: Instant, undone: Mapping[str, list[str]]) -> str | None:
-    return ", ".join(undone[instant.requested_time]) if instant.requested_time in undone else None
 
 
 @procedure(

@@ -78,7 +78,7 @@ class AlterColumns:
         try:
             with_columns_of(spark, self.entry, with_last(spark_schema(table.schema), fields), comments)
         except PySparkException as error:
-            if not _lacks_classes_of_hudi(error):
+            if "ClassNotFoundException: org.apache.hudi." not in str(error):
                 raise
             warnings.warn(
                 f"{self.entry.quoted} has its new columns. The Hive metastore still shows the previous ones: the entry"
@@ -87,10 +87,6 @@ class AlterColumns:
                 stacklevel=2,
             )
         return no_rows(spark)
-
-
-def _lacks_classes_of_hudi(error: Exception) -> bool:
-    return "ClassNotFoundException: org.apache.hudi." in str(error)
 
 
 def _changes(step: Step, present: pa.Schema) -> list[ColumnChange]:

@@ -13,7 +13,6 @@ from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation.captured_changes import add_column, rename_column, replay, widen_column
 from pyhudi.testing.simulation.computed_writes import Computation, Computed
-from pyhudi.testing.simulation.history import Answer, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request
 from pyhudi.testing.simulation.stage import Role, Stage, failed, serve, write
 
@@ -32,17 +31,8 @@ def _capture(stage: Stage) -> None:
         table = load_table(stage.seat.storage)
         wrong = replay(table, rows, after=position)
         position = max((position_of(instant) for instant in table.timeline.completed_writes), default=position)
-        stage.tell(
-            Answer(
-                actor=stage.seat.name,
-                verdict=Verdict.DONE,
-                began=began,
-                ended=stage.run.steps,
-                rows=tuple(sorted(rows.items())) if wrong is None else ((wrong, ""),),
-                seen=table.timeline.completed_times,
-                is_followed=True,
-            )
-        )
+        found = tuple(sorted(rows.items())) if wrong is None else ((wrong, ""),)
+        stage.done(began, rows=found, seen=table.timeline.completed_times, is_followed=True)
 
     for _ in range(POLLS):
         serve(stage, look)
@@ -57,8 +47,7 @@ def _alter(change: Callable[[HudiTable, str], str]) -> Role:
         except HudiError as error:
             stage.tell(failed(stage, began, error))
         else:
-            ended = stage.run.steps
-            stage.tell(Answer(actor=name, verdict=Verdict.DONE, began=began, ended=ended, instant=instant))
+            stage.done(began, instant=instant)
 
     return play
 

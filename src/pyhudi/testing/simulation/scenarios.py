@@ -48,7 +48,7 @@ from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation import indexed_tables
 from pyhudi.testing.simulation.bucket_tables import LOCK_LESS, ROLES_OF
 from pyhudi.testing.simulation.changing_roles import ALTERING, CAPTURED, CAPTURED_IN_LOGS, CHANGING, COMPUTING
-from pyhudi.testing.simulation.history import EXPIRY, Answer, History, Verdict
+from pyhudi.testing.simulation.history import EXPIRY, History
 from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
 from pyhudi.testing.simulation.scheduler import AGES_MS, Powers
 from pyhudi.testing.simulation.simulated import NoLocks
@@ -164,45 +164,24 @@ def scenario_of(name: str) -> Scenario:
     return Scenario(kind_of(parts[0]), Lock(parts[1]), roles, exclusive=len(parts) == 3)
 
 
-def _schedule(stage: Stage) -> None:
-    serve(stage, lambda stage: schedule_compaction(stage.seat.service_call()))
+def _call(*services: Callable[[ServiceCall], object]) -> Role:
+    """Run services that need nothing but their calls, one after the other, until one of them fails."""
+
+    def run(stage: Stage) -> None:
+        for service in services:
+            service(stage.seat.service_call())
+
+    return lambda stage: serve(stage, run)
 
 
-def _compact(stage: Stage) -> None:
-    def both(stage: Stage) -> None:
-        schedule_compaction(stage.seat.service_call())
-        run_pending_compactions(stage.seat.service_call())
+def _in_turn(*roles: Role) -> Role:
+    """Play roles one after the other, whatever becomes of them."""
 
-    serve(stage, both)
+    def play(stage: Stage) -> None:
+        for role in roles:
+            role(stage)
 
-
-def _cluster(stage: Stage) -> None:
-    def both(stage: Stage) -> None:
-        schedule_clustering(stage.seat.service_call())
-        run_pending_clusterings(stage.seat.service_call())
-
-    serve(stage, both)
-
-
-def _clean(stage: Stage) -> None:
-    """Clean when there is something to clean, and once more."""
-    for _ in range(2):
-        serve(stage, lambda stage: clean(stage.seat.service_call()))
-
-
-def _archive(stage: Stage) -> None:
-    serve(stage, lambda stage: archive(stage.seat.service_call()))
-
-
-def _tidy(stage: Stage) -> None:
-    """Clean, and archive what the clean has passed."""
-    serve(stage, lambda stage: clean(stage.seat.service_call()))
-    _archive(stage)
-
-
-def _call(service: Callable[[ServiceCall], object]) -> Role:
-    """Run a service that needs nothing but its call."""
-    return lambda stage: serve(stage, lambda stage: service(stage.seat.service_call()))
+    return play
 
 
 def _expire(stage: Stage) -> None:
@@ -335,17 +314,7 @@ def _read(stage: Stage) -> None:
     def look(stage: Stage) -> None:
         began = stage.run.steps
         table = load_table(stage.seat.storage)
-        rows = tuple(stage.seat.kind.read(table, None))
-        stage.tell(
-            Answer(
-                actor=stage.seat.name,
-                verdict=Verdict.DONE,
-                began=began,
-                ended=stage.run.steps,
-                rows=rows,
-                seen=table.timeline.completed_times,
-            )
-        )
+        stage.done(began, rows=tuple(stage.seat.kind.read(table, None)), seen=table.timeline.completed_times)
 
     for _ in range(POLLS):
         serve(stage, look)
@@ -359,10 +328,7 @@ def _recall(stage: Stage) -> None:
         table = load_table(stage.seat.storage)
         archived = archived_metadata(table.storage, table.version)
         times = table.timeline.completed_times.union(write.requested_time for write, _ in archived)
-        ended = stage.run.steps
-        stage.tell(
-            Answer(actor=stage.seat.name, verdict=Verdict.DONE, began=began, ended=ended, seen=times, is_whole=True)
-        )
+        stage.done(began, seen=times, is_whole=True)
 
     for _ in range(POLLS):
         serve(stage, look)
@@ -378,17 +344,7 @@ def _follow(stage: Stage) -> None:
         writes = load_table(stage.seat.storage).timeline.completed_writes
         new = [write for write in writes if position_of(write) > position]
         since, position = position, max([position, *(position_of(instant) for instant in new)])
-        stage.tell(
-            Answer(
-                actor=stage.seat.name,
-                verdict=Verdict.DONE,
-                began=began,
-                ended=stage.run.steps,
-                position=position,
-                seen=frozenset(instant.requested_time for instant in new),
-                since=since,
-            )
-        )
+        stage.done(began, position=position, seen=frozenset(instant.requested_time for instant in new), since=since)
 
     for _ in range(POLLS + 1):
         serve(stage, look)
@@ -424,14 +380,14 @@ ROLES: dict[str, Role] = {
     ),
     **CHANGING,
     "attempt": _run_attempts,
-    "schedule": _schedule,
-    "compact": _compact,
-    "cluster": _cluster,
-    "clean": _clean,
+    "schedule": _call(schedule_compaction),
+    "compact": _call(schedule_compaction, run_pending_compactions),
+    "cluster": _call(schedule_clustering, run_pending_clusterings),
+    "clean": _in_turn(_call(clean), _call(clean)),
     "expire": _expire,
     "versions": _change_versions,
-    "archive": _archive,
-    "tidy": _tidy,
+    "archive": _call(archive),
+    "tidy": _in_turn(_call(clean), _call(archive)),
     "maintain": _call(indexed_tables.maintain),
     "index": _call(indexed_tables.build_by_part),
     "records": _call(indexed_tables.build_records),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pyhudi.errors import CommitOutcomeUnknownError, HudiError
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -26,6 +27,11 @@ class Stage:
         """Add the answer of a call, which becomes a part of what the actor knows."""
         self.history.answers.append(answer)
 
+    def done(self, began: int, **facts: Any) -> None:
+        """Add the answer of a call that raised nothing; `facts`: what else `Answer` has of it."""
+        name, ended = self.seat.name, self.run.steps
+        self.tell(Answer(actor=name, verdict=Verdict.DONE, began=began, ended=ended, **facts))
+
 
 Role = Callable[[Stage], None]
 
@@ -41,16 +47,9 @@ def write(request: Callable[[str], Request]) -> Role:
         except HudiError as error:
             stage.tell(failed(stage, began, error))
         else:
-            stage.tell(
-                Answer(
-                    actor=seat.name,
-                    verdict=Verdict.DONE,
-                    began=began,
-                    ended=stage.run.steps,
-                    instant=result.instant if result.has_committed else None,
-                    position=result.completion_time if result.has_committed else "",
-                )
-            )
+            is_new = result.has_committed
+            instant, position = (result.instant, result.completion_time) if is_new else (None, "")
+            stage.done(began, instant=instant, position=position)
 
     return play
 
