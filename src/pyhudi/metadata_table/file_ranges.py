@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -78,25 +78,28 @@ def _ranges_of_log(storage: Storage, path: str, columns: Sequence[str]) -> list[
     """Of all data blocks, also of those that a rollback took out: bounds may be too wide, but not too narrow."""
     found = RangesOfRows(columns)
     has_rows = False
-    with open_log(storage, path) as log:
-        for block in log.blocks():
-            if block.kind is BlockType.CORRUPT:
-                return []
-            if block.kind in (BlockType.DELETE, BlockType.COMMAND) or block.schema is None:
-                continue
-            has_rows = True
-            content = log.content(block)
-            if block.kind is BlockType.PARQUET_DATA:
-                present = pq.read_schema(pa.BufferReader(content)).names
-                rows = pq.read_table(pa.BufferReader(content), columns=_present(columns, present))
-                found.add(rows)
-                continue
-            present = avro_to_arrow(block.schema, source=path).names
-            decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
-            found.add(decode(content, block.schema, columns=_present(columns, present), path=path, offset=block.offset))
+    for rows in rows_in_log(storage, path, {name.split(".")[0] for name in columns}):
+        if rows is None:
+            return []
+        has_rows = True
+        found.add(rows)
     return found.ranges() if has_rows else ranges_without_rows(columns)
 
 
-def _present(columns: Sequence[str], present: Sequence[str]) -> list[str]:
-    wanted = {name.split(".")[0] for name in columns}
-    return [name for name in present if name in wanted]
+def rows_in_log(storage: Storage, path: str, wanted: Collection[str]) -> Iterator[pa.Table | pa.RecordBatch | None]:
+    """The wanted columns that each data block of a log has, rolled back or not; None for a block that is damaged."""
+    with open_log(storage, path) as log:
+        for block in log.blocks():
+            if block.kind is BlockType.CORRUPT:
+                yield None
+                continue
+            if block.kind in (BlockType.DELETE, BlockType.COMMAND) or block.schema is None:
+                continue
+            content = log.content(block)
+            if block.kind is BlockType.PARQUET_DATA:
+                names = pq.read_schema(pa.BufferReader(content)).names
+                yield pq.read_table(pa.BufferReader(content), columns=[name for name in names if name in wanted])
+                continue
+            present = [name for name in avro_to_arrow(block.schema, source=path).names if name in wanted]
+            decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
+            yield decode(content, block.schema, columns=present, path=path, offset=block.offset)

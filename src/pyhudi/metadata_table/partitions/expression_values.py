@@ -9,22 +9,17 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.bloom import BloomFilter, BloomFilterBuilder, BloomFilterType
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.hfile.reader import decode_hfile_records
-from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, evaluated, result_type
 from pyhudi.format.metadata_table.ranges import Range, ranges_batch, united
 from pyhudi.format.metadata_table.value_types import ValueKind, ValueType, value_kind
-from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.io.base_file import opened_base_file, read_batches
 from pyhudi.io.column_ranges import range_of_values
-from pyhudi.io.log.scan import open_log
+from pyhudi.metadata_table.file_ranges import rows_in_log
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 
@@ -109,7 +104,13 @@ def _range_of(values: pa.Array, expression: Expression) -> Range:
 def _columns_of(storage: Storage, path: str, column: str) -> Iterator[tuple[pa.Array | None, int]]:
     """The values of the column, batch by batch, and how many; None in the place of those that are not known."""
     if isinstance(parse_data_file(path.rpartition("/")[2]), LogFileName):
-        yield from _of_log(storage, path, column)
+        # Of all data blocks, also of those that a rollback took out. A block of some columns alone may lack this one.
+        for rows in rows_in_log(storage, path, (column,)):
+            if rows is None or column not in rows.schema.names:
+                yield None, 2
+            else:
+                values = rows.column(column)
+                yield values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values, rows.num_rows
         return
     with opened_base_file(storage, path) as (_, parquet):
         rows, has_column = parquet.metadata.num_rows, column in parquet.schema_arrow.names
@@ -118,28 +119,6 @@ def _columns_of(storage: Storage, path: str, column: str) -> Iterator[tuple[pa.A
         return
     for batch in read_batches(storage, path, columns=(column,)):
         yield batch.column(0), batch.num_rows
-
-
-def _of_log(storage: Storage, path: str, column: str) -> Iterator[tuple[pa.Array | None, int]]:
-    """Of all data blocks, also of those that a rollback took out. A block of some columns alone may lack this one."""
-    with open_log(storage, path) as log:
-        for block in log.blocks():
-            if block.kind is BlockType.CORRUPT:
-                yield None, 2
-                continue
-            if block.kind in (BlockType.DELETE, BlockType.COMMAND) or block.schema is None:
-                continue
-            content = log.content(block)
-            present = avro_to_arrow(block.schema, source=path).names
-            if column not in present:
-                yield None, 2
-            elif block.kind is BlockType.PARQUET_DATA:
-                rows = pq.read_table(pa.BufferReader(content), columns=[column])
-                yield rows.column(0).combine_chunks(), rows.num_rows
-            else:
-                decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
-                decoded = decode(content, block.schema, columns=[column], path=path, offset=block.offset)
-                yield decoded.column(decoded.schema.names.index(column)), decoded.num_rows
 
 
 def _filter_of_file(storage: Storage, path: str, expression: Expression) -> tuple[str, str]:
