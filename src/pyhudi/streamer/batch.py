@@ -16,7 +16,7 @@ from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_v
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.apart import RECORD
 from pyhudi.streamer.sources.protocol import Pull, Rows
-from pyhudi.streamer.transformers import transformed
+from pyhudi.streamer.transformers import derived_columns, transformed
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.write.create import table_properties
@@ -63,7 +63,7 @@ def batch_of(
         if wanted is None:
             return None
         rows = wanted.empty_table()
-    return Batch(rows=transformed(as_table(rows), settings.transforms) if settings.transforms else rows)
+    return Batch(rows=_transformed(as_table(rows), settings, stored) if settings.transforms else rows)
 
 
 def _batch_apart(
@@ -95,7 +95,7 @@ def _batch_apart(
         rows = changes.rows(apart.rows, table, config, schema) if apart.rows.num_rows else _NONE
     failed, lost = apart.failed, _NONE
     if rows.schema.names:
-        rows = transformed(rows, settings.transforms)
+        rows = _transformed(rows, settings, stored)
         if errors.settings.checks_rows:
             keys = _keys(settings, table, config)
             # A delete may know no more than the key, so nothing else of change data is asked for.
@@ -116,6 +116,19 @@ def _batch_apart(
     else:
         return None
     return Batch(rows=rows, errors=error_rows(errors, apart, failed, lost))
+
+
+def _transformed(rows: pa.Table, settings: Settings, stored: pa.Schema | None) -> pa.Table:
+    """The rows after the transformers, which are given no column that they made themselves in earlier batches.
+
+    A source fills the columns of the table in that a batch has no values of.
+    """
+    filled = [
+        name
+        for name in (() if stored is None else stored.names)
+        if name in rows.column_names and rows[name].null_count == rows.num_rows
+    ]
+    return transformed(rows.drop_columns(derived_columns(rows, filled, settings.transforms)), settings.transforms)
 
 
 def _keys(settings: Settings, table: TableState | None, config: WriteConfig) -> KeyGenerator:

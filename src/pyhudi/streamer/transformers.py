@@ -141,3 +141,26 @@ def transformed(rows: pa.Table, transforms: Sequence[Transform]) -> pa.Table:
         if not isinstance(rows, pa.Table):
             raise InvalidRequestError("a transformer must give rows", given=type(rows).__name__)
     return rows
+
+
+def derived_columns(rows: pa.Table, names: Sequence[str], transforms: Sequence[Transform]) -> list[str]:
+    """The columns with these names that the transformers make without being given them.
+
+    Cost: runs of the transformers over no rows: one, or one a name where they ask for some of these columns.
+    """
+    none = rows.slice(0, 0)
+    if not names:
+        return []
+    made = _made_without(none, names, transforms)
+    if made is not None:
+        return made
+    return [name for name in names if _made_without(none, [name], transforms)]
+
+
+def _made_without(rows: pa.Table, names: Sequence[str], transforms: Sequence[Transform]) -> list[str] | None:
+    """Which of these columns the transformers make of rows without them; None where they cannot do without."""
+    try:
+        found = transformed(rows.drop_columns(list(names)), transforms)
+    except Exception:  # noqa: BLE001  # functions of users raise anything, as for a column that is missing
+        return None
+    return [name for name in names if name in found.column_names]

@@ -26,9 +26,9 @@ def watermark_of_topic(
     """
     if not isinstance(rows, pa.Table) or PARTITION not in rows.column_names or rows[PARTITION].null_count:
         raise ConfigError(
-            "each partition of a topic has a watermark of its own: set"
-            " hoodie.streamer.source.kafka.append.offsets=true, and keep its column in transformers",
-            column=PARTITION,
+            f"each partition of a topic has a watermark of its own, so rows must have the column {PARTITION}: set"
+            " hoodie.streamer.source.kafka.append.offsets=true, and name the column in a transformer that lists columns",
+            columns=rows.schema.names,
         )
     topic, *places = (reached.text or "").split(",")
     written: dict[str, int | None] = {_name(topic, place.partition(":")[0]): None for place in places}

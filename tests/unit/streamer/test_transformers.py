@@ -142,3 +142,25 @@ def test_batch_of_which_nothing_is_left_moves_the_checkpoint(tmp_path: Path):
     assert batch is not None
     assert ingest(ingestion(given, storage)) is None
     assert ids_in(storage) == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select *, id * 2 as twice, twice + 1 as more from <SRC>",
+        "select id, note, id * 2 as twice, twice + 1 as more from <SRC>",
+    ],
+    ids=["all columns", "listed columns"],
+)
+def test_query_is_not_given_columns_that_it_made_in_earlier_batches(tmp_path: Path, query: str):
+    landing, storage = Landing(tmp_path / "landing"), MemoryStorage()
+    given = ingestion(settings(landing, {SQL: query}, transformer_class="SqlQueryBasedTransformer"), storage)
+    landing.put("a", [1], ms=FIRST_MS)
+    ingest(given)
+    landing.put_text("b", '{"id": 2}', ms=FIRST_MS + 1)
+    ingest(given)
+    found = open_table(storage).scan(["id", "note", "twice", "more"]).to_arrow().sort_by("id").to_pylist()
+    assert found == [
+        {"id": 1, "note": "a:1", "twice": 2, "more": 3},
+        {"id": 2, "note": None, "twice": 4, "more": 5},
+    ]
