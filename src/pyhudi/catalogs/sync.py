@@ -17,9 +17,9 @@ from pyhudi.catalogs.entries import (
     TIME_STAMP,
     location_of,
     partition_fields_of,
+    values_of_path,
     wanted_entries,
 )
-from pyhudi.catalogs.partition_values import values_of_path
 from pyhudi.catalogs.protocol import Catalog, CatalogColumn, CatalogPartition, CatalogTable
 from pyhudi.config.options_catalogs import CatalogOptions
 from pyhudi.errors import CatalogError

@@ -1,4 +1,4 @@
-"""Facts of a table that the inspector shows: read once, and made small before they are drawn.
+"""Facts of a table that the inspector shows, archived ones too: read once, and made small before they are drawn.
 
 What is read and drawn does not grow with the number of commits: of all but the newest writes only the names are read.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from pyhudi.api.explanation import ScanExplanation
@@ -16,7 +18,6 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import HudiError
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_instant_time
-from pyhudi.inspector.archive import read_archive
 from pyhudi.inspector.attempts import Overlap, RolledBack, overlaps_of, read_rolled_back
 from pyhudi.inspector.files import Partition, partitions_of_names, partitions_of_view
 from pyhudi.inspector.lanes import Lanes, lanes_of
@@ -24,6 +25,7 @@ from pyhudi.inspector.writes import (
     GroupEvent,
     SchemaChange,
     Write,
+    WritesRead,
     costs_of,
     lives_of,
     read_newest,
@@ -34,9 +36,13 @@ from pyhudi.read.conditions import Where
 from pyhudi.services.frame.runner import due_as_loaded
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.definitions import listed_indexes
+from pyhudi.table.archive.actions import archived_instants
+from pyhudi.table.archive.history import archived_metadata, history_files
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import view_of
 from pyhudi.table.instant_times import table_zone
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import WRITE_ACTIONS
 
 WRITES_READ: Final = 200
 """So many of the newest writes are read if nothing else is asked for."""
@@ -44,6 +50,8 @@ GROUPS_DRAWN: Final = 40
 INSTANTS_LISTED: Final = 100
 _FILES_OF_A_WRITE: Final = 60
 """The file-system view is made of so many files per write that is read, at most."""
+BYTES_READ: Final = 16 << 20
+"""So much of the archive is read at most: some 20,000 instants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +203,60 @@ def _pruning(table: HudiTable, where: str, condition_of: Callable[[str], Where])
         return table.scan(where=condition_of(where)).explain()
     except HudiError as error:
         return str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What was read of the archive, oldest first, without what is on the active timeline, too.
+
+    `note` says in words what was not read; it is empty where all was.
+    """
+
+    instants: tuple[Instant, ...] = ()
+    writes: WritesRead = ()
+    note: str = ""
+
+    @property
+    def writes_of(self) -> int:
+        """How many completed writes are among the instants."""
+        return sum(instant.action in WRITE_ACTIONS for instant in self.instants)
+
+
+def read_archive(state: TableState, writes: int, *, bytes_max: int = BYTES_READ) -> Archived:
+    """The newest instants of the archive, and so many of its newest writes, from files of so many bytes at most.
+
+    Cost: two reads, and one per archive file, twice if `writes` are wanted; in table version 6 a listing instead of
+    the two.
+    """
+    try:
+        oldest, note = _bounds(state, bytes_max)
+        if oldest is None:
+            return Archived(note=note)
+        active = {(instant.requested_time, instant.action) for instant in state.timeline.instants}
+        instants = tuple(
+            instant
+            for instant in reversed(archived_instants(state, since=oldest))
+            if instant.requested_time >= oldest and (instant.requested_time, instant.action) not in active
+        )
+        some = Archived(instants, note=note)
+        kept = islice(archived_metadata(state.storage, state.version), min(writes, some.writes_of))
+        newest = [write for write in kept if (write[0].requested_time, write[0].action) not in active]
+        return Archived(instants, newest[::-1], note)
+    except HudiError as error:  # the page shows what else there is
+        return Archived(note=f"The archived timeline cannot be read: {error}")
+
+
+def _bounds(state: TableState, bytes_max: int) -> tuple[str | None, str]:
+    """From which instant on the archive is read, None for none of it; and what that leaves out, in words."""
+    if not state.version.has_completion_times:
+        size = sum(file.size for file in state.storage.list_folder(state.version.history_folder).files)
+        left_out = f"The archived timeline is not shown: it has {size:,} bytes."
+        return (None, left_out) if size > bytes_max else ("", "")
+    left, oldest = bytes_max, None
+    files = sorted(history_files(state.storage, state.version), key=attrgetter("max_time"), reverse=True)
+    for at, file in enumerate(files):
+        left -= file.size
+        if left < 0:
+            return oldest, f"The oldest {len(files) - at:,} files of the archived timeline are not shown."
+        oldest = file.min_time if oldest is None else min(oldest, file.min_time)
+    return oldest, ""

@@ -24,8 +24,7 @@ from pyhudi.errors import (
     UnavailableError,
     UnsupportedFeatureError,
 )
-from pyhudi.storage.hdfs_client import CLIENT_ERRORS, HdfsClient, is_away
-from pyhudi.storage.hdfs_errors import typed_error
+from pyhudi.storage.hdfs_client import CLIENT_ERRORS, HdfsClient, is_away, typed_error
 from pyhudi.storage.hdfs_lock import ReplacementLock
 from pyhudi.storage.local import wait_while_recent
 from pyhudi.storage.output import Output

@@ -1,4 +1,4 @@
-"""The client of HDFS, which repeats requests whose answer it did not get.
+"""The client of HDFS, which repeats requests whose answer it did not get; and the errors of pyhudi for those of it.
 
 hdfs-native waits for a NameNode that refuses connections, but reports a connection that breaks while a request is on
 its way. Whether the NameNode has done what the request asked for is not known then. What is repeated here must
@@ -14,7 +14,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from pyhudi.errors import ConfigError
+from pyhudi.errors import (
+    AlreadyExistsError,
+    ConfigError,
+    HudiError,
+    NotFoundError,
+    OutOfSpaceError,
+    PermissionDeniedError,
+    StorageError,
+    UnavailableError,
+    UnsupportedFeatureError,
+)
 from pyhudi.storage.forks import refuse_fork
 
 R = TypeVar("R")
@@ -33,6 +43,34 @@ _ANSWERS = (FileExistsError, FileNotFoundError, IsADirectoryError)
 _AWAY = re.compile("refused|lookup address", re.IGNORECASE)
 _NO_NAMENODE = "No NameNode hosts found"
 _LIBRARY = "hdfs-native"
+_REASON_CHARACTERS_MAX = 300
+_REMOTE = re.compile(r'^(?:Fatal)?RPCError\("(?:[\w.]*[.$])?(\w+)", "')
+_OF_CLIENT = re.compile(r"^(\w+)(?:\(|$)")
+_NOT_A_FOLDER = "(is not a directory)"
+_NOT_A_FILE = (_NOT_A_FOLDER, "PathIsNotEmptyDirectoryException")
+_NO_DATANODE = "could only be written to"
+_KINDS: dict[str, type[HudiError]] = {
+    # of the NameNode
+    "AccessControlException": PermissionDeniedError,
+    "AuthorizationException": PermissionDeniedError,
+    "InvalidToken": PermissionDeniedError,
+    "SaslException": PermissionDeniedError,
+    "SafeModeException": UnavailableError,
+    "StandbyException": UnavailableError,
+    "RetriableException": UnavailableError,
+    "DSQuotaExceededException": OutOfSpaceError,
+    "NSQuotaExceededException": OutOfSpaceError,
+    "QuotaByStorageTypeExceededException": OutOfSpaceError,
+    # of the client itself
+    "SASLError": PermissionDeniedError,
+    "GSSAPIError": PermissionDeniedError,
+    "NoSASLMechanism": PermissionDeniedError,
+    "UnsupportedFeature": UnsupportedFeatureError,
+    "UnsupportedErasureCodingPolicy": UnsupportedFeatureError,
+    "DataTransferError": UnavailableError,
+    "BlocksNotFound": UnavailableError,
+}
+_LOOKS = frozenset({"read", "open", "inspect", "list", "delete"})
 
 
 class HdfsClient:
@@ -153,3 +191,28 @@ def _repeated(request: Callable[[], R]) -> R:
             if not _is_lost(error) or time.monotonic() > deadline:
                 raise
         time.sleep(_REPEAT_AFTER_SECONDS)
+
+
+def typed_error(error: Exception, action: str, path: str) -> HudiError:
+    """The error of pyhudi for an error of the client, without the stack trace of the NameNode."""
+    text = str(error)
+    remote = _REMOTE.match(text)
+    # Inside of the message of a RuntimeError line ends are escaped.
+    said = text[remote.end() :] if remote else text
+    reason = re.split(r"\n|\\n", said, maxsplit=1)[0].replace('\\"', '"')[:_REASON_CHARACTERS_MAX]
+    if isinstance(error, FileExistsError):
+        return AlreadyExistsError("there is a file at this path already", path=path)
+    if isinstance(error, (FileNotFoundError, IsADirectoryError)) or (
+        action in _LOOKS and any(name in text for name in _NOT_A_FILE)
+    ):
+        return NotFoundError(f"cannot {action}: there is no file at this path", path=path, reason=reason)
+    return _kind(error, text, remote)(f"cannot {action}", path=path, reason=reason)
+
+
+def _kind(error: Exception, text: str, remote: re.Match[str] | None) -> type[HudiError]:
+    if _NOT_A_FOLDER in text:
+        return StorageError
+    if isinstance(error, OSError) or _NO_DATANODE in text:
+        return UnavailableError
+    named = remote or _OF_CLIENT.match(text)
+    return _KINDS.get(named.group(1), StorageError) if named else StorageError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi.catalogs.partition_values import values_of_path
+from pyhudi.catalogs.entries import values_of_path
 from pyhudi.config.options_catalogs import Extractor
 from pyhudi.errors import ConfigError
 

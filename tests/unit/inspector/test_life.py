@@ -12,9 +12,8 @@ from tests.support.tables import open_table, rows
 from tests.support.two_writers import opened, prepared, upsert, with_other_in_between
 
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.inspector.archive import read_archive
 from pyhudi.inspector.attempts import overlaps_of
-from pyhudi.inspector.facts import TableFacts, collect
+from pyhudi.inspector.facts import TableFacts, collect, read_archive
 from pyhudi.inspector.lanes import lanes_of
 from pyhudi.inspector.page import page
 from pyhudi.storage.protocol import Storage
