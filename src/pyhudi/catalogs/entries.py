@@ -1,4 +1,4 @@
-"""The entries of a table in a catalog, and the values of its partitions there, as JVM Hudi's HiveSyncTool makes them."""
+"""The entries of a table in a catalog, and the values of its partitions there, as JVM Hudi's HiveSyncTool has them."""
 
 from __future__ import annotations
 

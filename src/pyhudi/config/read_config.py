@@ -70,35 +70,15 @@ class ReadConfig:
         """
         texts = given_options(options, Side.READ)
         given = _with_query_type(read_group(ReadOptions, texts), texts)
-        merging, memory = _merging(texts), read_group(MemoryOptions, texts)
-        metadata_table = read_group(MetadataTableOptions, texts).enabled
-        if given.query_type is QueryType.INCREMENTAL:
-            return replace(
-                _incremental(given),
-                merging=merging,
-                memory=memory,
-                skip_damaged_files=given.skip_damaged_files,
-                metadata_table=metadata_table,
-                data_skipping=given.data_skipping,
-                plain_partitions=given.plain_partitions,
-            )
-        if given.begin is not None or given.end is not None:
-            raise ConfigError(
-                "hoodie.datasource.read.begin.instanttime and hoodie.datasource.read.end.instanttime need "
-                "hoodie.datasource.query.type=incremental; for the state at a time use as.of.instant",
-                begin=given.begin,
-                end=given.end,
-            )
-        return ReadConfig(
-            query_type=given.query_type,
-            as_of=given.as_of,
+        return replace(
+            _incremental(given) if given.query_type is QueryType.INCREMENTAL else _of_moment(given),
+            merging=_merging(texts),
+            memory=read_group(MemoryOptions, texts),
+            metadata_table=read_group(MetadataTableOptions, texts).enabled,
             fall_back_to_full_scan=given.fall_back_to_full_scan,
             skip_damaged_files=given.skip_damaged_files,
             data_skipping=given.data_skipping,
             plain_partitions=given.plain_partitions,
-            merging=merging,
-            memory=memory,
-            metadata_table=metadata_table,
         )
 
     @staticmethod
@@ -145,6 +125,17 @@ def _merging(texts: Mapping[str, str]) -> MergingOptions:
     return merging if merger is None else replace(merging, mergers=tuple(dict.fromkeys((*merging.mergers, merger))))
 
 
+def _of_moment(given: ReadOptions) -> ReadConfig:
+    if given.begin is not None or given.end is not None:
+        raise ConfigError(
+            "hoodie.datasource.read.begin.instanttime and hoodie.datasource.read.end.instanttime need "
+            "hoodie.datasource.query.type=incremental; for the state at a time use as.of.instant",
+            begin=given.begin,
+            end=given.end,
+        )
+    return ReadConfig(query_type=given.query_type, as_of=given.as_of)
+
+
 def _incremental(given: ReadOptions) -> ReadConfig:
     if given.as_of is not None:
         raise ConfigError(
@@ -161,7 +152,6 @@ def _incremental(given: ReadOptions) -> ReadConfig:
         begin=begin_of(given.begin),
         end=given.end,
         change_data=given.incremental_format is IncrementalFormat.CHANGE_DATA,
-        fall_back_to_full_scan=given.fall_back_to_full_scan,
     )
 
 
