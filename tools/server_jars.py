@@ -3,6 +3,7 @@
     python tools/server_jars.py kafka hive-3 hive-4 hdfs    fetches those that are not there (44, 102, 122 and 93 MB),
                                                             and prints their folders; without names these four
     python tools/server_jars.py debezium                    the same for Debezium with Kafka Connect (40 MB)
+    python tools/server_jars.py spark-kafka                 the same for the Kafka reader of Spark 4.2 (11 MB)
     python tools/server_jars.py apicurio                    the same for the registry (159 MB), which needs Java 21
 
 Needs `mvn` and `java` (17 or newer) on PATH.
@@ -52,6 +53,15 @@ SERVERS = {
             ("io.debezium", "debezium-connector-mariadb", "3.3.0.Final"),
             ("org.apache.kafka", "connect-runtime", "4.1.0"),
             ("org.slf4j", "slf4j-simple", "1.7.36"),
+        ),
+    ),
+    "spark-kafka": Server(
+        "spark-kafka-4.2.0",
+        alone=(
+            ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+            ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.2.0"),
+            ("org.apache.kafka", "kafka-clients", "3.9.2"),
+            ("org.apache.commons", "commons-pool2", "2.13.1"),
         ),
     ),
     "apicurio": Server("apicurio-3.3.3", archive="io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"),

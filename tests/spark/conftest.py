@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.support.kafka import broker
 from tests.support.spark import spark
 
 from pyhudi.spark.capabilities import IS_4
 from pyhudi.spark.frames import arrow_of_frame, frame_of_arrow
 
-__all__ = ["spark"]
+__all__ = ["broker", "spark"]
 
 _HERE = Path(__file__).parent
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,7 +20,7 @@ from pyhudi import Watermark
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.streamer.ingest import checkpoint_of, ingest
+from pyhudi.streamer.ingest import Ingestion, checkpoint_of, ingest
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
@@ -302,3 +304,21 @@ def test_watermark_of_a_topic_is_that_of_its_slowest_partition(broker: Broker):
     broker.send(topic, [{"id": 1, "at": begin}])
     with pytest.raises(ConfigError, match=r"append\.offsets"):
         ingest(ingestion(without, storage))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_child_of_a_process_that_used_a_broker_asks_by_a_client_of_its_own(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    streamer = ingestion(topic_settings(broker, topic), storage)
+    broker.send(topic, ids(0, 2))
+    assert run_until_idle(streamer) == 1
+    child = multiprocessing.get_context("fork").Process(target=_ask_in_child, args=(streamer,))
+    child.start()
+    child.join(20)
+    code = child.exitcode
+    child.kill()
+    assert code == 7
+
+
+def _ask_in_child(streamer: Ingestion) -> None:
+    os._exit(7 if ingest(streamer) is None else 2)

@@ -58,29 +58,34 @@ def client_options(given: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Broker:
-    """A broker, by the options of its client. It keeps one client that asks it for bounds, as connections cost time."""
+    """A broker, by the options of its client. It keeps one client that asks it for bounds, as connections cost time.
+
+    A forked process makes a client of its own. It keeps that of its parent, too, whose end would wait for threads that
+    stayed behind.
+    """
 
     options: Mapping[str, str] = field(repr=False)
-    _admin: Any = field(default=None, init=False, repr=False)
+    _admins: dict[int, Any] = field(default_factory=dict, init=False, repr=False)
 
     def admin(self) -> Any:
         """The client that asks for the bounds of topics. Cost: none until it is asked."""
-        if self._admin is None:
+        process = os.getpid()
+        if process not in self._admins:
             of_admin = {name: value for name, value in self.options.items() if not name.startswith(_OF_CONSUMERS)}
-            self._admin = AdminClient(of_admin)
-        return self._admin
+            self._admins[process] = AdminClient(of_admin)
+        return self._admins[process]
 
     def forget(self) -> None:
         """Ask by a new client from now on: what one knows of the leaders of topics may be old."""
-        self._admin = None
+        self._admins.pop(os.getpid(), None)
 
 
-_brokers: Final[WeakValueDictionary[tuple[int, frozenset[tuple[str, str]]], Broker]] = WeakValueDictionary()
+_brokers: Final[WeakValueDictionary[frozenset[tuple[str, str]], Broker]] = WeakValueDictionary()
 
 
 def broker_of(options: Mapping[str, str]) -> Broker:
     """The broker with these options of its client: one for all sources of a process that have the same. Cost: none."""
-    key = (os.getpid(), frozenset(options.items()))
+    key = frozenset(options.items())
     known = _brokers.get(key)
     if known is None:
         known = _brokers[key] = Broker(dict(options))
