@@ -79,11 +79,12 @@ def test_spark_example_of_reading_leaves_files_out(spark: Any, tmp_path: Path, c
     assert "PushedFilters: [IsNotNull(fare), GreaterThan(fare,100.0)]" in capsys.readouterr().out
 
 
-def test_job_for_the_jar_runs_with_two_new_lines(spark: Any, tmp_path: Path, capsys: Any) -> None:
+def test_job_for_the_jar_runs_with_three_new_lines(spark: Any, tmp_path: Path, capsys: Any) -> None:
     [job] = blocks(ROOT / "docs" / "moving.md")[:1]
     assert [line for line in job.code.splitlines() if line.endswith("# new")] == [
         "import pyhudi  # new",
         "pyhudi.enable(spark)  # new",
+        'before = pyhudi.HudiTable.for_path("/tmp/moved").inspect.position()  # new',
     ]
     try:
         exec(job.code.replace("/tmp/", f"{tmp_path}/"), {})

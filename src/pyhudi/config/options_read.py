@@ -39,13 +39,14 @@ class ReadOptions:
         "hoodie.datasource.read.begin.instanttime",
         parse=text("an instant time, or `earliest`"),
         default=None,
-        doc="incremental: changes after this time, exclusive. `earliest` or `000`: from the beginning.",
+        doc="incremental: changes after this time, exclusive: a completion time, in table version 6 an instant. With a"
+        " value of `_hoodie_commit_time`, versions 8 and 9 give that write again. `earliest` or `000`: from the first.",
     )
     end: str | None = option(
         "hoodie.datasource.read.end.instanttime",
         parse=text("an instant time"),
         default=None,
-        doc="incremental: changes up to this time, inclusive; without it, up to the newest.",
+        doc="incremental: changes up to this time, inclusive, which is of the same kind; without it, up to the newest.",
     )
     merge_type: str = option(
         "hoodie.datasource.merge.type",

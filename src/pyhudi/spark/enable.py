@@ -19,6 +19,7 @@ from pyhudi.config.location import table_path
 from pyhudi.config.spelling import spelled
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES, IS_4, VERSION, without_python_sources
+from pyhudi.spark.jar_settings import refuse_settings_of_a_missing_jar
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.reader import load_table
 from pyhudi.spark.settings import is_connect
@@ -67,6 +68,7 @@ def enable_format(spark: SparkSession) -> None:
     """Wrap readers and writers of this session's kind, and register the data source `hudi`. Once is enough.
 
     Raises:
+        ConfigError: settings of the session need a jar of Hudi's that is not there.
         UnsupportedFeatureError: the session is one of Spark Connect before 4.0.
     """
     if is_connect(spark) and not IS_4:
@@ -74,6 +76,7 @@ def enable_format(spark: SparkSession) -> None:
             "Spark Connect needs PySpark 4.0 or newer: use a classic session, or a newer client and server",
             pyspark=VERSION,
         )
+    refuse_settings_of_a_missing_jar(spark)
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     wrap(module.DataFrameReader, _READER_WRAPPERS)
     wrap(module.DataFrameWriter, _WRITER_WRAPPERS)

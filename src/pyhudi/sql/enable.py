@@ -14,6 +14,10 @@ def enable(spark: SparkSession) -> SparkSession:
     Works for classic and Spark Connect sessions, and does not change other formats: a statement that names no Hudi
     table goes to Spark as it is. A second call has no effect. It also registers a Python data source `hudi`.
     SQL needs sqlglot, which comes with `pyhudi[spark]`; without it all statements go to Spark.
+
+    Raises:
+        ConfigError: settings of the session need a jar of Hudi's that is not there; the message says which to delete.
+        UnsupportedFeatureError: the session is one of Spark Connect before 4.0.
     """
     enable_format(spark)
     install(spark)

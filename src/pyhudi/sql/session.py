@@ -49,7 +49,8 @@ def spark_session(
         config: Spark options, which take precedence over the defaults of this function.
 
     Raises:
-        ConfigError: `SPARK_HOME` names a Spark of another version than PySpark's.
+        ConfigError: `SPARK_HOME` names a Spark of another version than PySpark's; or settings, also those of
+            `spark-defaults.conf`, need a jar of Hudi's that is not there.
         JavaNotFoundError: there is no Java 17 or newer.
     """
     _accept_new_pandas()
