@@ -7,16 +7,18 @@ timeline what cleaning has passed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyhudi.config.enums import FailedWritesPolicy, TableType
+from pyhudi.config.options_cleaning import ArchivingOptions, CleaningOptions
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.archiving.archive import archive, archiving_due
 from pyhudi.services.cleaning.execute import clean_due, clean_loaded, execute_clean, pending_cleans, schedule_clean
 from pyhudi.services.clustering.execute import run_clustering
 from pyhudi.services.clustering.schedule import clustering_due, schedule_clustering
-from pyhudi.services.compaction.execute import Compacted, run_compaction
+from pyhudi.services.compaction.execute import run_compaction
 from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
 from pyhudi.services.frame.service import Due, Mode, Service, ServiceCall, Work
 from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
@@ -90,19 +92,28 @@ def _plans_of(action: Action, call: ServiceCall) -> tuple[Instant, ...]:
     return tuple(compaction for compaction in call.table.timeline.pending_compactions if compaction.action is action)
 
 
-def _compact(call: ServiceCall, *, of_logs: bool) -> tuple[Work, ...]:
-    planned = schedule_compaction(call, of_logs=of_logs)
-    done = None if planned is None else _execute_compaction(call, planned)
-    return () if done is None else (done,)
+def _run_planned(
+    plan: Callable[[ServiceCall], str | None], execute: Callable[[ServiceCall, str], Work | None]
+) -> Callable[[ServiceCall], tuple[Work, ...]]:
+    """Plan, and execute what was planned."""
+
+    def run(call: ServiceCall) -> tuple[Work, ...]:
+        planned = plan(call)
+        done = None if planned is None else execute(call, planned)
+        return () if done is None else (done,)
+
+    return run
 
 
 def _execute_compaction(call: ServiceCall, instant: str) -> Work | None:
-    compacted = run_compaction(call, instant)
-    return None if compacted is None else _of_compaction(compacted)
-
-
-def _of_compaction(done: Compacted) -> Work:
+    done = run_compaction(call, instant)
+    if done is None:
+        return None
     return Work(instant=done.instant, files_written=done.slices, rows=done.rows, bytes=done.bytes)
+
+
+def _schedule_log_compaction(call: ServiceCall) -> str | None:
+    return schedule_compaction(call, of_logs=True)
 
 
 def _expiry_mode(call: ServiceCall) -> Mode:
@@ -123,12 +134,6 @@ def _clustering_mode(call: ServiceCall) -> Mode:
     return Mode.BACKGROUND if options.in_background else Mode.OFF
 
 
-def _cluster(call: ServiceCall) -> tuple[Work, ...]:
-    planned = schedule_clustering(call)
-    done = None if planned is None else _execute_clustering(call, planned)
-    return () if done is None else (done,)
-
-
 def _execute_clustering(call: ServiceCall, instant: str) -> Work | None:
     done = run_clustering(call, instant)
     return (
@@ -136,8 +141,7 @@ def _execute_clustering(call: ServiceCall, instant: str) -> Work | None:
     )
 
 
-def _clean_mode(call: ServiceCall) -> Mode:
-    options = call.config.cleaning
+def _automatic_mode(options: CleaningOptions | ArchivingOptions) -> Mode:
     if not options.automatic:
         return Mode.OFF
     return Mode.BACKGROUND if options.in_background else Mode.INLINE
@@ -158,13 +162,6 @@ def _execute_clean(call: ServiceCall, instant: str) -> Work | None:
     return None if done is None else Work(instant=done.instant, files_deleted=done.files)
 
 
-def _archive_mode(call: ServiceCall) -> Mode:
-    options = call.config.archiving
-    if not options.automatic:
-        return Mode.OFF
-    return Mode.BACKGROUND if options.in_background else Mode.INLINE
-
-
 def _archive(call: ServiceCall) -> tuple[Work, ...]:
     done = archive(call)
     if done is None:
@@ -178,7 +175,7 @@ SERVICES: Final = (
         name="compaction",
         mode=_compaction_mode,
         due=_compaction_due,
-        run=lambda call: _compact(call, of_logs=False),
+        run=_run_planned(schedule_compaction, _execute_compaction),
         pending=lambda call: _plans_of(Action.COMPACTION, call),
         execute=_execute_compaction,
         plan=schedule_compaction,
@@ -188,10 +185,10 @@ SERVICES: Final = (
         name="log_compaction",
         mode=_log_compaction_mode,
         due=_log_compaction_due,
-        run=lambda call: _compact(call, of_logs=True),
+        run=_run_planned(_schedule_log_compaction, _execute_compaction),
         pending=lambda call: _plans_of(Action.LOG_COMPACTION, call),
         execute=_execute_compaction,
-        plan=lambda call: schedule_compaction(call, of_logs=True),
+        plan=_schedule_log_compaction,
         actions=frozenset({Action.LOG_COMPACTION}),
     ),
     Service(name="expiry", mode=_expiry_mode, due=expiry_due, run=_expire),
@@ -199,7 +196,7 @@ SERVICES: Final = (
         name="clustering",
         mode=_clustering_mode,
         due=clustering_due,
-        run=_cluster,
+        run=_run_planned(schedule_clustering, _execute_clustering),
         pending=lambda call: pending_clusterings(call.table.storage, call.table.timeline),
         execute=_execute_clustering,
         plan=schedule_clustering,
@@ -207,7 +204,7 @@ SERVICES: Final = (
     ),
     Service(
         name="clean",
-        mode=_clean_mode,
+        mode=lambda call: _automatic_mode(call.config.cleaning),
         due=clean_due,
         run=_clean,
         pending=lambda call: pending_cleans(call.table.timeline),
@@ -221,6 +218,6 @@ SERVICES: Final = (
         due=metadata_table_due,
         run=maintain_metadata_table,
     ),
-    Service(name="archive", mode=_archive_mode, due=archiving_due, run=_archive),
+    Service(name="archive", mode=lambda call: _automatic_mode(call.config.archiving), due=archiving_due, run=_archive),
 )
 """All services. A write rolls dead writers back before it begins, and so not after its commit."""
