@@ -30,6 +30,8 @@ from pyhudi.spark.engine import (
 )
 from pyhudi.spark.frames import under
 from pyhudi.spark.workers import begin_task
+from pyhudi.storage.local import LocalStorage
+from pyhudi.table.lister import EngineLister
 
 BIG = IN_PROCESS_BYTES_MAX
 AS_IS = Distribution(Arrangement.NONE)
@@ -344,3 +346,19 @@ def test_rows_that_are_too_wide_for_the_first_limit_are_sent_again_by_the_next_o
     (tmp_path / "tried").unlink()
     with pytest.raises(UnsupportedFeatureError, match="maxRecordsPerBatch to fewer rows"):
         engine.map_splits(rows, seen, distribution=AS_IS, description="look")
+
+
+def test_many_folders_are_listed_by_workers(
+    engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, folders = LocalStorage(str(tmp_path)), [f"city={number:03}" for number in range(400)]
+    for folder in folders:
+        storage.put(f"{folder}/a", b"12", durable=False)
+
+    def in_driver(*_: Any) -> Any:
+        raise AssertionError("the driver lists a folder")
+
+    monkeypatch.setattr(LocalStorage, "list_folder", in_driver)
+    found = EngineLister(storage, engine).partitions(folders)
+
+    assert [(info.path, info.size) for info in found] == [(f"{folder}/a", 2) for folder in folders]

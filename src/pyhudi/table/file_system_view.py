@@ -181,7 +181,7 @@ def load_view(
     """
     paths = None if partition_paths is None else frozenset(partition_paths)
     lister = lister or StorageLister(storage)
-    files = lister.table() if paths is None else [info for path in sorted(paths) for info in lister.partition(path)]
+    files = lister.table() if paths is None else lister.partitions(sorted(paths))
     return view_of(storage, timeline, files, paths, skips_damaged=skips_damaged)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.file_names import parse_data_file
@@ -35,22 +35,24 @@ def plain_partitions(storage: Storage) -> Mapping[str, tuple[FileInfo, ...]]:
     return {folder: tuple(found) for folder, found in sorted(files.items()) if folder not in known}
 
 
-def check_not_plain(storage: Storage, partition_paths: Iterable[str]) -> None:
-    """Raise `InvalidRequestError` if one of these folders has Parquet files, and is no partition of the table.
+def check_not_plain(storage: Storage, partition_path: str) -> None:
+    """`check_names_not_plain` for a folder that was not listed. Cost: one request; one listing for a new partition."""
+    if partition_path and storage.info(f"{partition_path}/{PARTITION_METADATA_FILE}") is None:
+        check_names_not_plain(partition_path, storage.list_names(partition_path))
 
-    Cost: one request for each path, and one listing for those that are no partition yet.
-    """
-    for path in partition_paths:
-        if not path or storage.info(f"{path}/{PARTITION_METADATA_FILE}") is not None:
-            continue
-        plain = next(filter(_is_plain, storage.list_names(path)), None)
-        if plain is not None:
-            raise InvalidRequestError(
-                "the folder of this partition has Parquet files that are not Hudi's: its rows are no records of the "
-                "table, and cannot be updated or deleted; move the files elsewhere, and bulk_insert their rows",
-                partition_path=path,
-                file=plain,
-            )
+
+def check_names_not_plain(partition_path: str, names: Collection[str]) -> None:
+    """Raise `InvalidRequestError` if a folder with these files has Parquet files, and is no partition of the table."""
+    if not partition_path or PARTITION_METADATA_FILE in names:
+        return
+    plain = next(filter(_is_plain, names), None)
+    if plain is not None:
+        raise InvalidRequestError(
+            "the folder of this partition has Parquet files that are not Hudi's: its rows are no records of the "
+            "table, and cannot be updated or deleted; move the files elsewhere, and bulk_insert their rows",
+            partition_path=partition_path,
+            file=plain,
+        )
 
 
 def warn_of_plain_partitions(storage: Storage) -> None:

@@ -247,7 +247,7 @@ class _SplitFiles:
             while len(self._open) >= OPEN_FILES_MAX:
                 self.finish(next(iter(self._open)))
             self.create_markers([partition_path])
-            check_not_plain(self._storage, [partition_path])
+            check_not_plain(self._storage, partition_path)
             ensure_partition(self._storage, partition_path, self._task.target.instant_time)
             file = DataFile(self._storage, self._next.pop(partition_path), self._numbers)
         # The one that was not used for longest is the first.

@@ -35,10 +35,11 @@ from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.metadata_table.write_checks import checked_timeline
 from pyhudi.storage.naming import naming
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
 from pyhudi.table.metadata_table import has_metadata_table
+from pyhudi.table.remembered_files import hand_on_files
 from pyhudi.table.schema import load_table_schema, schema_of_instant
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline, position_of
@@ -535,7 +536,16 @@ def _complete(
     if lock.can_be_lost:
         check_not_undone(storage, now.version, completed, lock, run=run)
     remember_written_files(storage, now.version, completed, metadata)
+    hand_on_files(storage, timeline, completed, added=_files_of(change), removed={})
     return completed
+
+
+def _files_of(change: Change) -> dict[str, list[FileInfo]]:
+    """The files that a change added, by partition path."""
+    return {
+        path: [FileInfo(f"{path}/{file.name}" if path else file.name, file.size, 0) for file in files]
+        for path, files in change.added.items()
+    }
 
 
 @contextmanager

@@ -28,7 +28,9 @@ from pyhudi.services.clustering.schedule import roll_back_clusterings
 from pyhudi.services.rollback.orphans import remove_orphans
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
-from pyhudi.table.plain_partitions import check_not_plain
+from pyhudi.table.lister import EngineLister, Lister
+from pyhudi.table.plain_partitions import check_names_not_plain
+from pyhudi.table.remembered_files import listed_once
 from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
 from pyhudi.tasks.data_file import PreviousVersion, WriteTarget
@@ -70,11 +72,15 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         action = Action.REPLACE_COMMIT if replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(write.operation)) if replaces else b""
         read = _read(write, splits)
-        with write_transaction(job, action, requested) as begun:
+        with (
+            write_transaction(job, action, requested) as begun,
+            listed_once(storage, begun.base.timeline, EngineLister(storage, job.engine)) as lister,
+        ):
             _check_rows_read(job, begun, read)
-            view = _view(begun.base, job, splits, write)
             named = {part.partition_path for split in splits for part in split.partitions}
-            check_not_plain(storage, sorted(named - view.latest.keys()))
+            view = _view(begun.base, job, named, write, lister)
+            for path in sorted(named - view.latest.keys()):
+                check_names_not_plain(path, {info.name for info in lister.partitions([path])})
             replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
             if isinstance(write, Overwrite) and write.reads_table:
                 _check_rows_read(job, begun, None if write.whole_table else frozenset(replaced or ()))
@@ -163,13 +169,14 @@ def _needs_record_size(job: WriteJob, write: StagedWrite) -> bool:
     return job.config.files.record_size_estimate is None and job.buckets is None and not isinstance(write, Delete)
 
 
-def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write: StagedWrite) -> FileSystemView:
+def _view(
+    table: TableState, job: WriteJob, named: Collection[str], write: StagedWrite, lister: Lister
+) -> FileSystemView:
     """The file slices of the partitions of the rows, or of all if a key may be in any partition."""
     overwrites_all = isinstance(write, Overwrite) and (write.whole_table or write.partitions is not None)
     whole = job.config.index.index_type.is_global or job.config.index_remembers
     everywhere = overwrites_all or (looks_up(write) and whole)
-    paths = None if everywhere else {p.partition_path for split in splits for p in split.partitions}
-    view = load_view(table.storage, table.timeline, paths, lister=table.lister)
+    view = load_view(table.storage, table.timeline, None if everywhere else named, lister=lister)
     remove_orphans(view)
     return view
 

@@ -15,6 +15,7 @@ from pyhudi.errors import CorruptDataError, DamagedFileWarning, HistoryNotRetain
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
+from pyhudi.testing.faults import FaultStorage
 
 SKIP = {"hoodie.pyhudi.read.skip.damaged.files": "true"}
 OLD, NEW = (1, "oslo", 1, "old"), (1, "oslo", 2, "new")
@@ -65,7 +66,7 @@ def test_newest_file_missing_or_cut_off_is_an_error_that_names_it(
     before = {info.path: info.size for info in storage.list_recursive("city=oslo")}
 
     with pytest.raises(CorruptDataError) as refused:
-        use(open_table(storage, **{"hoodie.compact.inline": "false"}))
+        use(open_table(FaultStorage(storage), **{"hoodie.compact.inline": "false"}))  # as in another process
 
     assert refused.value.context["path"] == path
     assert {info.path: info.size for info in storage.list_recursive("city=oslo")} == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.support.tables import new_table, rows
@@ -21,9 +22,9 @@ class KeptListing:
     files: list[FileInfo]
     asked: list[str] = field(default_factory=list)
 
-    def partition(self, path: str) -> list[FileInfo]:
-        self.asked.append(path)
-        return [info for info in self.files if info.path.startswith(f"{path}/")]
+    def partitions(self, paths: Sequence[str]) -> list[FileInfo]:
+        self.asked += paths
+        return [info for path in paths for info in self.files if info.path.startswith(f"{path}/")]
 
     def table(self) -> list[FileInfo]:
         self.asked.append("all")

@@ -40,6 +40,7 @@ from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.pending_clusterings import load_clustering_plan, possible_clusterings
+from pyhudi.table.remembered_files import hand_on_past_archiving
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, load_timeline, position_of
 from pyhudi.table.written_files import load_written_files
@@ -108,6 +109,7 @@ def archive(call: ServiceCall) -> Archived | None:
             lock.check_held()
             for info in files[instant]:
                 storage.delete(info.path)
+        hand_on_past_archiving(storage, call.table.timeline, instants)
         if call.table.version.has_completion_times:
             tidy_history(call)
         else:

@@ -50,6 +50,7 @@ from pyhudi.table.features import check_writable
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
+from pyhudi.table.remembered_files import hand_on_files
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path
@@ -277,6 +278,7 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
         indexed_at = apply_change(table, change, call.environment, lock.check_held, inner=inner)
         completed = completed_now(instant, table.timeline, table.config, clock, after=indexed_at)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
+    hand_on_files(storage, table.timeline, completed, added={}, removed=change.removed)
     earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None
     call.environment.observe(
         ActionCompleted(

@@ -24,6 +24,7 @@ from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, view_of
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.pending_clusterings import clustered_groups, instants_of_clusterings
+from pyhudi.table.remembered_files import remembered_files
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan, position_of
@@ -90,7 +91,7 @@ def plan_clean(
     sources: dict[str, list[str]] = defaultdict(list)
     emptied: list[str] = []
     complete: list[bool] = []
-    for paths, files in _in_pieces(_files(storage, partitions, options)):
+    for paths, files in _in_pieces(_files(table, partitions, options)):
         gone: dict[str, list[str]] = defaultdict(list)
         view = view_of(storage, timeline, files, paths)
         decided = tuple(decide(view, _change_data(files), retention))
@@ -226,11 +227,16 @@ def _selected(partitions: frozenset[str] | None, options: CleaningOptions) -> fr
 
 
 def _files(
-    storage: Storage, partitions: frozenset[str] | None, options: CleaningOptions
+    table: TableState, partitions: frozenset[str] | None, options: CleaningOptions
 ) -> Iterator[tuple[str, Sequence[FileInfo]]]:
     """The files of these partitions, or of the whole table, by partition; not those of another table in a folder."""
+    storage = table.storage
     if partitions is not None:
+        remembered = remembered_files(storage, table.timeline)
         for partition in sorted(partitions):
+            if partition in remembered:
+                yield partition, tuple(remembered[partition].values())
+                continue
             listing = storage.list_folder(partition)
             if not partition or not any(map(is_metadata_folder, listing.folders)):
                 yield partition, listing.files

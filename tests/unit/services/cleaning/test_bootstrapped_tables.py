@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,8 +161,8 @@ def test_skeleton_that_was_cleaned_after_it_was_listed_is_no_damage(tmp_path: Pa
     class Former:
         """What a reader has listed before the clean."""
 
-        def partition(self, path: str) -> list:
-            return [info for info in listed if info.path.startswith(f"{path}/")]
+        def partitions(self, paths: Sequence[str]) -> list:
+            return [info for path in paths for info in listed if info.path.startswith(f"{path}/")]
 
         def table(self) -> list:
             return listed
