@@ -109,7 +109,7 @@ class TableHandle:
 
         config = WriteConfig.from_options(self.options_of_call(given, call=call))
         engine = self._reporting(on_progress)
-        state = replace(self.state, storage=metered(self.state.storage, config, engine))
+        state = replace(self.state, storage=metered(self.state.storage, config))
         environment = equipped(self.environment, config, state.config.name, state.storage.uri)
         return ServiceCall(state, config, transaction_settings(config), engine, environment, self.mergers)
 

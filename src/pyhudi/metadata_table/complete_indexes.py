@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from pyhudi.format.metadata.commit import WRITER_KEY
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
@@ -56,8 +57,8 @@ def doubt(table: TableState, definition: IndexDefinition) -> str | None:
     if upto < min(map(position_of, writes), default=""):
         return "it is not known whether writes that were archived kept it: refresh it"
     paths = {instant_path(write, table.version): write for write in writes}
-    kept = _known.get(table.storage, {})
-    _known[table.storage] = known = {path: kept[path] for path in paths if path in kept}
+    kept = _known.get(itself(table.storage), {})
+    _known[itself(table.storage)] = known = {path: kept[path] for path in paths if path in kept}
     for path, write in paths.items():
         if position_of(write) > upto:
             if path not in known:

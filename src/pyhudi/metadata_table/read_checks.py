@@ -18,6 +18,7 @@ from pyhudi.metadata_table.folders import PROPERTIES_PATH
 from pyhudi.metadata_table.state import MetadataState
 from pyhudi.metadata_table.write_checks import INITIAL_PREFIX, missing_writes
 from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.timeline import load_timeline
@@ -188,7 +189,7 @@ def warn_of_index(storage: Storage, index: str, reason: str, *, is_there: bool =
 
 
 def _is_new(storage: Storage, index: str, reason: str) -> bool:
-    warned = _warned.setdefault(storage, set())
+    warned = _warned.setdefault(itself(storage), set())
     is_new = (index, reason) not in warned
     warned.add((index, reason))
     return is_new

@@ -33,7 +33,7 @@ from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.capabilities import arguments_of_thread
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
 from pyhudi.spark.frames import under
-from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_row
+from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_row, pickled
 from pyhudi.spark.parcels import (
     BATCH_LIMITS,
     FAILURE,
@@ -276,7 +276,7 @@ def _sending(exchange: Exchange[S, T, R], reader_of: npt.NDArray[np.int64], stag
                         yield parcel(reader, sender, next(number), block)
             except HudiError as error:
                 # Every reader is told, so that none of them begins.
-                failure = cloudpickle.dumps((False, error))
+                failure = pickled(False, error)
                 for reader in range(readers):
                     yield parcel(reader, FAILURE, sender, failure)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -15,6 +16,7 @@ from pyspark.sql import functions as sql
 
 from pyhudi.errors import HudiError, InternalError, WorkerEnvironmentError
 from pyhudi.spark.settings import is_connect
+from pyhudi.storage.metered import Totals, begin_counting_task, count_calls_of_task
 from pyhudi.telemetry.tracing import span
 
 OUTCOME_DDL: Final = "task bigint not null, outcome binary not null"
@@ -38,17 +40,23 @@ def outcome(task: int, function: Callable[..., Any], *arguments: Any) -> pa.Reco
     A `HudiError` is final, and Spark would convert it into text; therefore it is returned like a result. Any other
     error fails the Spark task, and Spark runs the task again.
     """
+    meter = begin_counting_task()
     try:
         value: tuple[bool, Any] = (True, function(*arguments))
     except HudiError as error:
         value = (False, error)
-    return outcome_row(task, cloudpickle.dumps(value))
+    return outcome_row(task, pickled(*value, meter.totals()))
 
 
-def outcome_row(task: int, pickled: bytes) -> pa.RecordBatch:
+def pickled(succeeded: bool, value: Any, calls: Totals = MappingProxyType({})) -> bytes:
+    """A result or an error as `outcome_row` takes it; `calls`: those of the task to the store."""
+    return cast("bytes", cloudpickle.dumps((succeeded, value, dict(calls))))
+
+
+def outcome_row(task: int, content: bytes) -> pa.RecordBatch:
     """One row with a pickled outcome."""
     return pa.RecordBatch.from_arrays(
-        [pa.array([task], pa.int64()), pa.array([pickled], pa.binary())], schema=_OUTCOMES
+        [pa.array([task], pa.int64()), pa.array([content], pa.binary())], schema=_OUTCOMES
     )
 
 
@@ -62,9 +70,10 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
     failures: dict[int, HudiError] = {}
     try:
         with span(description):
-            for index, pickled in _rows(outcomes, tasks or 0):
+            for index, content in _rows(outcomes, tasks or 0):
                 # Written by `outcome` in a worker of this session.
-                succeeded, value = pickle.loads(pickled)  # noqa: S301
+                succeeded, value, calls = pickle.loads(content)  # noqa: S301
+                count_calls_of_task(calls)
                 if index in results or index in failures:
                     raise InternalError("Spark returned two results for one task", task=index, step=description)
                 (results if succeeded else failures)[index] = value

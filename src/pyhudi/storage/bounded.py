@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.storage.hdfs import HdfsStorage
-from pyhudi.storage.metered import MeteredStorage
+from pyhudi.storage.metered import itself
 from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.storage.protocol import Storage
 
@@ -62,8 +62,7 @@ def at_once(storage: Storage, call: Callable[[Item], T], items: Sequence[Item]) 
     Raises:
         HudiError: the first error of `call`.
     """
-    store = storage.inner if isinstance(storage, MeteredStorage) else storage
-    if not isinstance(store, (ObjectStorage, HdfsStorage)) or len(items) < 2:  # one needs no thread
+    if not isinstance(itself(storage), (ObjectStorage, HdfsStorage)) or len(items) < 2:  # one needs no thread
         return [call(item) for item in items]
     with ThreadPoolExecutor(max_workers=min(READS_AT_ONCE, len(items))) as pool:
         return list(pool.map(call, items))

@@ -16,6 +16,7 @@ from pyhudi.storage import registry as in_process
 from pyhudi.storage.hdfs import HdfsStorage
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.metered import find_metered
 from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.storage.options import (
     AZURE_SCHEMES,
@@ -69,7 +70,7 @@ def open_spec(spec: StorageSpec) -> Storage:
         UnsupportedFeatureError: the store is in the memory of another process.
         HudiError: as `open_storage`.
     """
-    return in_process.find(spec) or open_storage(spec.uri, spec.options)
+    return find_metered(spec, open_spec) or in_process.find(spec) or open_storage(spec.uri, spec.options)
 
 
 # The process id is part of the cache keys because a forked child must not share its parent's connections.

@@ -24,6 +24,7 @@ from pyhudi.format.metadata.checkpoint_keys import (
     SOURCE_STATE_KEY,
 )
 from pyhudi.format.timeline.instant import Action, Instant
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_summary
@@ -134,8 +135,8 @@ def _metadata(table: TableState) -> Iterator[tuple[Instant, Mapping[str, str]]]:
     """
     writes = sorted(table.timeline.completed_writes, key=position_of)
     only_delta_commits = any(write.action is Action.DELTA_COMMIT for write in writes)
-    known = _read.get(table.storage, {})
-    _read[table.storage] = known = {write: known[write] for write in writes if write in known}
+    known = _read.get(itself(table.storage), {})
+    _read[itself(table.storage)] = known = {write: known[write] for write in writes if write in known}
     for write in reversed(writes):
         if only_delta_commits and write.action is not Action.DELTA_COMMIT:
             continue

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.timeline.instant import Action, Instant
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.lister import Lister
@@ -94,8 +95,8 @@ class RememberingLister:
 def listed_once(storage: Storage, timeline: Timeline, lister: Lister) -> Iterator[RememberingLister]:
     """The lister of a write, which runs in the block. If it fails on a file, folders that were remembered are listed.
 
-    Nobody but a person deletes files without an instant. A write that reads such a file raises `CorruptDataError` here,
-    as it does where it lists the folder. Cost: that of the lister, and only for what it is asked.
+    A file that was deleted by hand leaves no instant. A write that reads it raises `CorruptDataError` here, as it does
+    where it lists the folder. Cost: that of the lister, and only for what it is asked.
     """
     remembering = RememberingLister(storage, timeline, lister)
     try:
@@ -160,7 +161,7 @@ def _remembered(storage: Storage, timeline: Timeline) -> _Remembered | None:
     Not the folders without files, which are listed again: no instant tells whether others have put plain files there.
     """
     with _guard:
-        kept = _kept.get(storage)
+        kept = _kept.get(itself(storage))
     if kept is None or not _are_same(kept.timeline, timeline):
         return None
     return replace(kept, folders={folder: files for folder, files in kept.folders.items() if files})
@@ -168,19 +169,19 @@ def _remembered(storage: Storage, timeline: Timeline) -> _Remembered | None:
 
 def _taken(storage: Storage) -> _Remembered | None:
     with _guard:
-        return _kept.pop(storage, None)
+        return _kept.pop(itself(storage), None)
 
 
 def _keep(storage: Storage, remembered: _Remembered) -> None:
     """Remember folders in place of what was remembered before."""
     count = remembered.count
     with _guard:
-        _kept.pop(storage, None)
+        _kept.pop(itself(storage), None)
         if not _shows_all_changes(remembered.timeline) or count > FILES_MAX:
             return
         if count + sum(other.count for other in _kept.values()) > FILES_MAX:
             _kept.clear()
-        _kept[storage] = remembered
+        _kept[itself(storage)] = remembered
 
 
 def _shows_all_changes(timeline: Timeline) -> bool:

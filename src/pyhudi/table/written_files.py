@@ -28,6 +28,7 @@ from pyhudi.format.metadata.written_files import (
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_decoded
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_commit
 from pyhudi.table.timeline import instant_path
@@ -152,7 +153,7 @@ def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
 
 def _kept_by(storage: Storage) -> _Kept:
     with _kept_guard:
-        kept = _kept.setdefault(storage, _Kept())
+        kept = _kept.setdefault(itself(storage), _Kept())
         kept.used = next(_uses)
         return kept
 

@@ -8,15 +8,20 @@ import threading
 from typing import Final
 
 from pyhudi.events import ConflictsChecked, Event, Observe
-from pyhudi.storage.metered import Meter, MeteredStorage
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.metered import Call, Meter
 from pyhudi.telemetry.names import counters_of, timings_of, values_of
 from pyhudi.telemetry.timing import Timing
 
-_DOLLARS: Final = {"write": 5e-6, "list": 5e-6, "read": 4e-7, "delete": 0.0}
+_DOLLARS: Final = {Call.PUT: 5e-6, Call.LIST: 5e-6, Call.GET: 4e-7, Call.HEAD: 4e-7, Call.DELETE: 0.0}
 """What a request costs by the list prices of S3 Standard in us-east-1."""
-STORES_MAX: Final = 256
-"""How many stores keep their wrapper: as many as a process keeps open."""
+_KINDS: Final = {
+    Call.PUT: "write",
+    Call.GET: "read",
+    Call.HEAD: "read",
+    Call.LIST: "list",
+    Call.DELETE: "delete",
+}
+"""The names of the kinds of calls in metrics."""
 _log = logging.getLogger("pyhudi")
 
 
@@ -28,7 +33,6 @@ class Recorder:
         self._values: dict[str, float] = {}
         self._timings: dict[str, Timing] = {}
         self._meters: dict[str, Meter] = {}
-        self._stores: dict[tuple[int, bool], MeteredStorage] = {}
         self._prefixes: dict[str, str] = {}
 
     def observer(self, prefix: str, base_path: str, *, counts_conflicts: bool) -> Observe:
@@ -42,21 +46,10 @@ class Recorder:
 
         return observe
 
-    def metered(self, storage: Storage, *, meters_tasks: bool) -> MeteredStorage:
-        """The store, counted: always the same wrapper, as what is known of a table is remembered with its store."""
-        if isinstance(storage, MeteredStorage):
-            return storage
+    def meter_of(self, uri: str) -> Meter:
+        """The meter of all calls to a store since the process began."""
         with self._guard:
-            # A wrapper keeps its store, so the store's id cannot come again while it is here.
-            key = (id(storage), meters_tasks)
-            found = self._stores.pop(key, None)
-            if found is None:
-                meter = self._meters.setdefault(storage.uri, Meter())
-                found = MeteredStorage(storage, meter, meters_tasks=meters_tasks)
-            self._stores[key] = found  # the last one used stands last
-            if len(self._stores) > STORES_MAX:
-                del self._stores[next(iter(self._stores))]
-            return found
+            return self._meters.setdefault(uri, Meter())
 
     def values(self) -> dict[str, float]:
         """The values of now by name, and the numbers of each timer by its name and theirs."""
@@ -99,9 +92,9 @@ def _name(prefix: str, name: str) -> str:
 def _add_calls(values: dict[str, float], prefix: str, uri: str, meter: Meter) -> None:
     is_s3 = uri.startswith(("s3:", "s3a:"))
     for (purpose, kind), (calls, size) in meter.totals().items():
-        name = _name(prefix, f"storage.{purpose}")
-        values[f"{name}.{kind}.requests"] = values.get(f"{name}.{kind}.requests", 0) + calls
-        if kind in ("read", "write"):
-            values[f"{name}.{kind}.bytes"] = values.get(f"{name}.{kind}.bytes", 0) + size
+        name, of_kind = _name(prefix, f"storage.{purpose}"), _KINDS[kind]
+        values[f"{name}.{of_kind}.requests"] = values.get(f"{name}.{of_kind}.requests", 0) + calls
+        if of_kind in ("read", "write"):
+            values[f"{name}.{of_kind}.bytes"] = values.get(f"{name}.{of_kind}.bytes", 0) + size
         if is_s3:
             values[f"{name}.dollars"] = values.get(f"{name}.dollars", 0.0) + calls * _DOLLARS[kind]

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_metadata, archived_values
 from pyhudi.table.commits import load_commit_metadata
@@ -35,8 +36,8 @@ def find_batch(
     been archived.
     """
     writes = table.timeline.completed_writes
-    kept = _kept.get(table.storage, {})
-    _kept[table.storage] = kept = {write: kept[write] for write in writes if write in kept}
+    kept = _kept.get(itself(table.storage), {})
+    _kept[itself(table.storage)] = kept = {write: kept[write] for write in writes if write in kept}
     for instant in reversed(writes):
         if instant.requested_time in known or kept.get(instant, batch_id) != batch_id:
             continue

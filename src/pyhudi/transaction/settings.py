@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from pyhudi.config.options_clustering import ConflictStrategy, UpdateStrategy
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.events import all_of, ignore
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import asked_indexes
+from pyhudi.storage.metered import Meter, MeteredStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.heartbeat import HeartbeatSettings
 from pyhudi.transaction.locks.open import open_locks
@@ -64,13 +63,13 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
     )
 
 
-def metered(storage: Storage, config: WriteConfig, engine: Engine) -> Storage:
-    """The store, whose calls are counted if there are metrics: those of this process, not those of Spark's workers."""
+def metered(storage: Storage, config: WriteConfig) -> MeteredStorage:
+    """The store, whose calls are counted from now on, and in the metrics if there are any."""
     if not config.metrics.enabled:
-        return storage
+        return MeteredStorage(storage, Meter())
     from pyhudi.telemetry.metrics import recorder_of
 
-    return recorder_of(config.metrics).metered(storage, meters_tasks=isinstance(engine, LocalEngine))
+    return MeteredStorage(storage, Meter(recorder_of(config.metrics).meter_of(storage.uri)))
 
 
 def equipped(environment: Environment, config: WriteConfig, table_name: str, base_path: str) -> Environment:

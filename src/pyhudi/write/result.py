@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.commit import CommitMetadata
@@ -17,6 +18,11 @@ class WriteResult(Shown):
     A write that had nothing to write may have made no commit (`hoodie.allow.empty.commit`): see `has_committed`.
     `files` counts base files written, `bytes` their size, `replaced_files` file groups taken out by an overwrite,
     `seconds` the wall-clock time of the call.
+
+    `calls` counts what the write asked of the table's store, and what the table services asked that ran after it before
+    the call returned: by what the files are for (`data`, `timeline`, `metadata_table`, `markers`, …), and by kind, as
+    object stores name them (`PUT`, `GET`, `HEAD`, `LIST`, `DELETE`). A file counts once, however many parts it is read
+    or written in. It is empty in the results of writes that were made by an earlier call.
     """
 
     _instant: InstantTime | None
@@ -30,6 +36,7 @@ class WriteResult(Shown):
     replaced_files: int
     partitions: int
     seconds: float
+    calls: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def has_committed(self) -> bool:

@@ -33,6 +33,7 @@ from pyhudi.services.frame.inline import run_inline_services
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.storage.metered import counting_workers
 from pyhudi.storage.naming import naming
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.bootstrap import check_bootstrapped
@@ -142,7 +143,7 @@ def _written(
     if retries and isinstance(rows, pa.RecordBatchReader):
         # A stream can be read once; a second attempt would find it empty and lose its rows.
         rows = rows.read_all()
-    storage = metered(storage, config, engine)
+    storage = metered(storage, config)
     table = load_table(storage)
     check_writable(table)
     check_bootstrapped(table)
@@ -151,6 +152,7 @@ def _written(
     environment.observe(TimelineLoaded(instants=table.timeline.instants))
     with (
         span(config.operation.value, table=table.config.name),
+        counting_workers(storage.meter),
         only_writer_if_needed(table, settings.heartbeat, environment) as environment,
         naming(storage),
     ):
@@ -181,7 +183,7 @@ def _written(
             table = table.reload()
         run_inline_services(ServiceCall(job.table, config, settings, engine, environment, tuple(mergers)))
         _recover_afterwards(job.table, config, environment)
-        return result
+        return replace(result, calls=storage.meter.calls())
 
 
 def _conflict_of(error: HudiError, rows: Any, job: WriteJob) -> WriteConflictError | None:

@@ -1,4 +1,4 @@
-"""What a recorder keeps of the stores that it counts."""
+"""What a recorder keeps of the stores whose calls are counted."""
 
 from __future__ import annotations
 
@@ -8,36 +8,52 @@ from pathlib import Path
 
 from pyhudi.events import TimelineLoaded
 from pyhudi.storage.local import LocalStorage
-from pyhudi.telemetry.recorder import STORES_MAX, Recorder
+from pyhudi.storage.metered import Call, Meter, MeteredStorage, begin_counting_task, itself
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import StorageSpec
+from pyhudi.telemetry.recorder import Recorder
 
 
-def test_tasks_in_other_processes_open_the_store_itself_after_tasks_of_this_one_were_counted(tmp_path: Path) -> None:
+def test_calls_of_a_store_are_counted_for_the_write_and_for_the_recorder(tmp_path: Path) -> None:
     recorder, store = Recorder(), LocalStorage(str(tmp_path))
+    recorder.observer("t", store.uri, counts_conflicts=False)(TimelineLoaded(instants=()))
+    for _ in range(2):
+        counted = MeteredStorage(store, Meter(recorder.meter_of(store.uri)))
+        counted.put("city=oslo/rows", b"12")
+        counted.info("city=oslo/rows")
+        counted.read("city=oslo/rows")
+        counted.list_names(".hoodie/timeline")
+        counted.delete("city=oslo/rows")
+        assert counted.meter.calls() == {
+            "data": {"PUT": 1, "HEAD": 1, "GET": 1, "DELETE": 1},
+            "timeline": {"LIST": 1},
+        }
 
-    counted = recorder.metered(store, meters_tasks=True)
-    for_workers = recorder.metered(store, meters_tasks=False)
-
-    assert counted.spec != store.spec
-    assert for_workers.spec == store.spec
-
-
-def test_store_has_one_wrapper_as_long_as_it_is_in_use(tmp_path: Path) -> None:
-    recorder, store = Recorder(), LocalStorage(str(tmp_path))
-    assert recorder.metered(store, meters_tasks=True) is recorder.metered(store, meters_tasks=True)
-
-
-def test_stores_of_a_process_that_opens_many_are_let_go_and_their_calls_stay_counted(tmp_path: Path) -> None:
-    recorder = Recorder()
-    opened = []
-    for _ in range(STORES_MAX + 50):
-        store = LocalStorage(str(tmp_path))
-        opened.append(weakref.ref(store))
-        recorder.metered(store, meters_tasks=False).put("city=oslo/rows", b"12")
-        recorder.observer("t", store.uri, counts_conflicts=False)(TimelineLoaded(instants=()))
-    del store
-    gc.collect()
-
-    assert sum(each() is not None for each in opened) == STORES_MAX
     values = recorder.values()
-    assert values["t.storage.data.write.requests"] == STORES_MAX + 50
-    assert values["t.storage.data.write.bytes"] == 2 * (STORES_MAX + 50)
+    assert values["t.storage.data.write.requests"] == 2
+    assert values["t.storage.data.write.bytes"] == 4
+    assert values["t.storage.data.read.requests"] == 4
+    assert values["t.storage.timeline.list.requests"] == 2
+
+
+def test_task_opens_the_counted_store_and_one_in_another_process_a_store_of_its_own(tmp_path: Path) -> None:
+    counted = MeteredStorage(LocalStorage(str(tmp_path)), Meter())
+    assert open_spec(counted.spec) is counted
+
+    of_other = StorageSpec(counted.spec.uri, {name: f"0-{token}" for name, token in counted.spec.options.items()})
+    meter = begin_counting_task()
+    opened = open_spec(of_other)
+    opened.put("city=oslo/rows", b"12")
+
+    assert meter.totals() == {("data", Call.PUT): (1, 2)}
+    assert counted.meter.totals() == {}
+    assert itself(open_spec(of_other)) is itself(opened)
+
+
+def test_counted_store_is_let_go_with_its_write(tmp_path: Path) -> None:
+    counted = MeteredStorage(LocalStorage(str(tmp_path)), Meter())
+    spec, gone = counted.spec, weakref.ref(counted)
+    del counted
+    gc.collect()
+    assert gone() is None
+    assert open_spec(spec).uri == spec.uri

@@ -16,6 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyhudi.services.frame.service import ServiceCall
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.locks.in_process import InProcessLocks
 
@@ -58,7 +59,7 @@ def run_in_background(call: ServiceCall, names: frozenset[str], run: RunServices
     storage = call.table.storage
     with _guard:
         _wait_at_exit()
-        lane = _lanes.setdefault(storage, _Lane())
+        lane = _lanes.setdefault(itself(storage), _Lane())
         lane.call, lane.names = call, lane.names | names
         if lane.thread is None:
             thread = call.engine.thread(lambda: _work(lane, run))
@@ -69,7 +70,7 @@ def run_in_background(call: ServiceCall, names: frozenset[str], run: RunServices
 def wait_for_background(storage: Storage) -> None:
     """Wait until the services of this table that run in this process have ended."""
     with _guard:
-        lane = _lanes.get(storage)
+        lane = _lanes.get(itself(storage))
         thread = lane.thread if lane is not None else None
     if thread is not None and thread is not threading.current_thread():
         thread.join()

@@ -30,6 +30,7 @@ from pyhudi.format.timeline.lsm_history import (
 )
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive.logs import (
     ArchivedLog,
@@ -152,7 +153,7 @@ def _values(storage: Storage, version: TableVersion, key: str) -> dict[str, str]
     files: Sequence[HistoryFile | ArchivedLog] = (
         history_files(storage, version) if version.has_completion_times else readable_logs(storage, version)
     )
-    of_store = _kept_values.setdefault(storage, {})
+    of_store = _kept_values.setdefault(itself(storage), {})
     kept = of_store.get(key, {})
     # What is in no file any more has been merged into others.
     of_store[key] = kept = {
@@ -252,7 +253,7 @@ _kept: WeakKeyDictionary[Storage, dict[HistoryFile, _TimesIn]] = WeakKeyDictiona
 
 def times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _TimesIn:
     """Requested time, completion time and action of the instants in one file. Cost: one read, once per process."""
-    kept = _kept.setdefault(storage, {})
+    kept = _kept.setdefault(itself(storage), {})
     if file not in kept:
         path = f"{version.history_folder}/{file.name}"
         entries = parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path, metadata=False)
@@ -272,9 +273,9 @@ def history_files(storage: Storage, version: TableVersion, *, manifest: int | No
         return ()
     path = f"{version.history_folder}/{manifest_name(number)}"
     files = parse_manifest(read_at_most(storage, path, MANIFEST_BYTES_MAX), path=path)
-    if manifest is None and (kept := _kept.get(storage)):
+    if manifest is None and (kept := _kept.get(itself(storage))):
         # What has been merged is not asked for any more.
-        _kept[storage] = {file: kept[file] for file in files if file in kept}
+        _kept[itself(storage)] = {file: kept[file] for file in files if file in kept}
     return files
 
 

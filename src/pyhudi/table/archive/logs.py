@@ -18,6 +18,7 @@ from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, ArchivedInsta
 from pyhudi.format.timeline.instant import Action
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_at_most
+from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.timeline import WRITE_ACTIONS
 
@@ -66,11 +67,11 @@ def archived_logs(storage: Storage, version: TableVersion) -> list[ArchivedLog]:
     """
 
     def load() -> list[ArchivedLog]:
-        kept = _kept.setdefault(storage, {})
+        kept = _kept.setdefault(itself(storage), {})
         files = _files(storage, version)
         found = at_once(storage, lambda info: kept.get(info) or _read(storage, info), files)
         # What an archiver has merged since is not needed any more.
-        _kept[storage] = dict(zip(files, found, strict=True))
+        _kept[itself(storage)] = dict(zip(files, found, strict=True))
         return found
 
     return again_while_merged(load)
