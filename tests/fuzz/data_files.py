@@ -402,7 +402,7 @@ def _check_bloom(data: bytes) -> None:
         found.might_contain(_KEYS)
     except RecordKeyError:
         require(False, "a key is refused that is neither null nor empty")
-    builder = BloomFilterBuilder.resume(text, kind, max_entries=8, path=PATH)
+    builder = BloomFilterBuilder.resume(found, max_entries=8)
     before = parse_bloom_filter(builder.to_text(), kind, path=PATH)
     require(
         (before.bits, before.hashes, before.row_capacity) == (found.bits, found.hashes, found.row_capacity), "changed"

@@ -236,22 +236,15 @@ class BloomFilterBuilder:
         return builder
 
     @classmethod
-    def resume(
-        cls, text: str, kind: BloomFilterType, *, max_entries: int, path: str | None = None
-    ) -> BloomFilterBuilder:
-        """A builder that continues the filter `text` of file `path`.
+    def resume(cls, stored: BloomFilter, *, max_entries: int) -> BloomFilterBuilder:
+        """A builder that continues the filter of a file.
 
         Adding the remaining keys gives the same bytes as adding all keys to one builder. So a base file that is
         rewritten without losing a key only hashes its new keys. `max_entries` must be the value that the filter was
-        created with, which the text does not contain.
-
-        Raises:
-            CorruptDataError: the text is not a filter of this type.
-            UnsupportedFeatureError: see `parse_bloom_filter`.
+        created with, which the filter does not contain.
         """
-        stored = parse_bloom_filter(text, kind, path=path)
         builder = cls.__new__(cls)
-        builder._kind = kind
+        builder._kind = stored.kind
         builder._shape = _Shape(bits=stored.bits, hashes=stored.hashes)
         builder._row_capacity = stored.row_capacity
         builder._max_entries = max_entries

@@ -26,6 +26,8 @@ WIDE_VALUE_BYTES = 1 << 20
 this size, and leaves such bounds out, but not before it has made several copies of the values."""
 _MAGIC_BYTES = 4
 _SKIP_BYTES = 1 << 20
+_GATHERED_BYTES = 1 << 16
+"""Smaller pieces of a file are gathered before they are written."""
 _NEGATIVE_ZERO = {
     pa.float32(): (pa.int32(), int(np.iinfo(np.int32).min)),
     pa.float64(): (pa.int64(), int(np.iinfo(np.int64).min)),
@@ -66,6 +68,7 @@ class RowGroupWriter:
         if self._with_nan:
             self._unlisted.add(rows.select([name for name in rows.column_names if name in self._with_nan]))
         self._parts[-1].write_table(rows, row_group_size=rows.num_rows)
+        self._sink.hand_on()
 
     @property
     def _unbounded(self) -> set[str]:
@@ -85,6 +88,7 @@ class RowGroupWriter:
         first.add_key_value_metadata(metadata)
         if not others:
             first.close()
+            self._sink.hand_on()
             return first.writer.metadata
         with self._sink.silent():
             for part in self._parts:
@@ -95,6 +99,7 @@ class RowGroupWriter:
         joined = pa.BufferOutputStream()
         footer.write_metadata_file(joined)
         self._sink.write(joined.getvalue().slice(_MAGIC_BYTES))
+        self._sink.hand_on()
         return footer
 
     def forget(self) -> None:
@@ -126,13 +131,17 @@ class RowGroupWriter:
 
 
 class _SharedSink:
-    """A sink that several Parquet writers use in turn; only the first writes the header, and only one the footer."""
+    """A sink that several Parquet writers use in turn; only the first writes the header, and only one the footer.
+
+    It gathers small pieces: Arrow writes a file of a few rows in some forty, each a call of the system.
+    """
 
     closed = False
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile) -> None:
         self._sink = sink
         self._is_silent = False
+        self._gathered = bytearray()
         self.written = 0
 
     @contextmanager
@@ -147,15 +156,27 @@ class _SharedSink:
     def write(self, data: Any) -> int:
         size = memoryview(data).nbytes
         if not self._is_silent:
-            self._sink.write(data)
+            if size >= _GATHERED_BYTES:
+                self.hand_on()
+                self._sink.write(data)
+            else:
+                self._gathered += data
+                if len(self._gathered) >= _GATHERED_BYTES:
+                    self.hand_on()
             self.written += size
         return size
+
+    def hand_on(self) -> None:
+        """Write the pieces that were gathered."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, bytearray()
+            self._sink.write(gathered)
 
     def writable(self) -> bool:
         return True
 
     def flush(self) -> None:
-        """Does nothing: there is no buffer."""
+        """Does nothing: the caller of `hand_on` decides."""
 
     def close(self) -> None:
         """Does nothing: the caller owns the sink."""

@@ -75,7 +75,9 @@ def test_filter_resumed_at_any_key_gives_the_bytes_of_hudi(case: dict[str, Any])
     for cut in sorted({0, 1, 20, 40, 41, 60, 80, 81, 90, len(keys)}):
         builder = builder_of(case)
         builder.add(keys.slice(0, cut))
-        resumed = BloomFilterBuilder.resume(builder.to_text(), kind, max_entries=case["max_entries"])
+        resumed = BloomFilterBuilder.resume(
+            parse_bloom_filter(builder.to_text(), kind), max_entries=case["max_entries"]
+        )
         resumed.add(keys.slice(cut))
         assert resumed.to_text() == case["text"]
 
@@ -143,7 +145,7 @@ def test_any_keys_are_found_and_resuming_changes_nothing(
 
     first = BloomFilterBuilder(kind, entries, fpp, maximum)
     first.add(array.slice(0, cut))
-    rest = BloomFilterBuilder.resume(first.to_text(), kind, max_entries=maximum)
+    rest = BloomFilterBuilder.resume(parse_bloom_filter(first.to_text(), kind), max_entries=maximum)
     rest.add(array.slice(cut))
     assert rest.to_text() == text
 

@@ -61,7 +61,7 @@ def test_union_beyond_the_largest_size_is_continued_as_an_overfull_filter() -> N
     union = union_of([filter_of(keys, kind) for keys in files])
     assert len(union.rows) == 3
     assert union.last_row_keys > union.row_capacity
-    builder = BloomFilterBuilder.resume(union.to_text(), kind, max_entries=60)
+    builder = BloomFilterBuilder.resume(union, max_entries=60)
     builder.add(pa.array(["new"]))
     resumed = parse_bloom_filter(builder.to_text(), kind)
     assert len(resumed.rows) == 3

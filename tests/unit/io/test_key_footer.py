@@ -12,7 +12,7 @@ from tests.support.tables import SCHEMA, new_table, open_table
 
 import pyhudi
 from pyhudi.config.option import OptionWarning
-from pyhudi.format.bloom import BLOOM_FILTER_KEY, BloomFilter, BloomFilterType, parse_bloom_filter
+from pyhudi.format.bloom import BLOOM_FILTER_KEY, BloomFilter, BloomFilterBuilder, BloomFilterType, parse_bloom_filter
 from pyhudi.storage.memory import MemoryStorage
 
 EXPECTED, ASKED = 500, 0.01
@@ -126,3 +126,14 @@ def test_a_filter_for_too_many_keys_has_the_fewest_false_positives_of_its_size()
 
 def open_or_new(storage: MemoryStorage) -> pyhudi.HudiTable:
     return open_table(storage) if storage.info(".hoodie/hoodie.properties") else new_table(storage)
+
+
+def test_filter_of_a_file_without_new_keys_is_that_of_the_previous_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = MemoryStorage()
+    new_table(storage).bulk_insert(numbered(10))
+    before = filter_of(storage).to_text()
+    monkeypatch.setattr(BloomFilterBuilder, "to_text", lambda _: pytest.fail("the filter is encoded again"))
+    open_table(storage).upsert(numbered(3))
+
+    assert len(open_table(storage).inspect.timeline()) == 2
+    assert filter_of(storage).to_text() == before

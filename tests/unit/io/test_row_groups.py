@@ -42,6 +42,28 @@ def written(*groups: pa.Table) -> pq.ParquetFile:
     return pq.ParquetFile(io.BytesIO(sink.getvalue()), page_checksum_verification=True)
 
 
+class CountedWrites(io.BytesIO):
+    """A file that counts its calls."""
+
+    calls = 0
+
+    def write(self, data: Any, /) -> int:
+        self.calls += 1
+        return super().write(data)
+
+
+def test_small_row_groups_and_their_footer_are_written_in_a_call_each() -> None:
+    sink = CountedWrites()
+    rows = pa.table({f"column {number}": list(range(20)) for number in range(20)})
+    writer = RowGroupWriter(sink, rows.schema, codec="zstd", page_size=1 << 20)
+    writer.write(rows)
+    writer.write(rows)
+    writer.close({"key": "value"})
+
+    assert pq.read_table(io.BytesIO(sink.getvalue())).num_rows == 40
+    assert sink.calls == 3
+
+
 def chunks(file: pq.ParquetFile, group: int) -> dict[str, Any]:
     found = file.metadata.row_group(group)
     return {found.column(n).path_in_schema: found.column(n) for n in range(found.num_columns)}
