@@ -189,6 +189,24 @@ def test_everything_outside_spark_loads_without_pyspark():
     assert run.returncode == 0, run.stderr
 
 
+def test_commands_that_look_load_nothing_that_reads_rows_or_writes(tmp_path: Path):
+    """Loading is most of what such a command costs."""
+    schema = pa.schema([("id", pa.int64())])
+    pyhudi.HudiTable.create(str(tmp_path), schema=schema, record_key="id").insert(pa.table({"id": [1]}))
+    program = (
+        "import sys\n"
+        "from pyhudi.commands.command_line import main\n"
+        "for command in ('describe', 'schema', 'history', 'timeline', 'files', 'partitions'):\n"
+        "    assert main([command, sys.argv[1]]) == 0\n"
+        "rooms = {'.'.join(name.split('.')[:2]) for name in sys.modules}\n"
+        "wrong = {'pyhudi.read', 'pyhudi.transaction', 'pyhudi.index', 'pyhudi.tasks'} & rooms\n"
+        "wrong |= {'psutil', 'filelock', 'pandas', 'pyarrow.dataset', 'pyhudi.write.run'} & sys.modules.keys()\n"
+        "sys.exit(', '.join(sorted(wrong)) or None)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
 def test_opening_a_table_and_planning_a_read_loads_no_pandas(tmp_path: Path):
     """It takes longer to load than all of pyhudi; pyarrow loads it, and so do arrays of Python values."""
     schema = pa.schema([("id", pa.int64())])

@@ -1,6 +1,7 @@
 """`HudiTable`: a table as a value, and its daily verbs; everything else is under a noun. Works without Spark.
 
-A write or a service loads what it needs when it is called: all of it would take a short program longer than its reads.
+A read, a write or a service loads what it needs when it is called: all of it would take a short program longer than
+what it does.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from pyhudi.api.nouns import Nouns
 from pyhudi.api.opening import open_handle
 from pyhudi.api.row_verbs import RowVerbs
 from pyhudi.api.rows import engine_of_session, rows_of_keys
-from pyhudi.api.scan import Scan, lookup, scan_of
 from pyhudi.engine.local import LocalEngine
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.table.schema import load_table_schema
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyhudi.api.changes import ChangesFormat
     from pyhudi.api.inspect import TableDetail
     from pyhudi.api.rows import RowsLike
+    from pyhudi.api.scan import Scan
     from pyhudi.api.watermark import Watermark
     from pyhudi.engine.progress import OnProgress
     from pyhudi.merge.rules import Merger
@@ -322,6 +323,8 @@ class HudiTable(RowVerbs, Nouns):
         >>> table.scan(["id", "fare"], [("fare", ">", 9)]).to_arrow().to_pylist()
         [{'id': 1, 'fare': 9.5}]
         """
+        from pyhudi.api.scan import scan_of
+
         return scan_of(self.handle, columns, where, as_of=as_of, query_type=query_type)
 
     def lookup(self, keys: Iterable[Any], columns: Sequence[str] | None = None) -> pa.Table:
@@ -331,6 +334,8 @@ class HudiTable(RowVerbs, Nouns):
         Raises `ConfigError` for keys of another form, and an unknown column. Cost: with a record index two listings,
         a block of the index per key, and the row groups that may hold it; else that of a `scan` with a condition.
         """
+        from pyhudi.api.scan import lookup
+
         return lookup(self.handle, keys, columns)
 
     def changes(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, texts_of
 from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.format.schema.result_tables import table_of
-from pyhudi.services.indexing.build import BuiltIndex
-from pyhudi.services.indexing.create import create_index, refresh_index
-from pyhudi.services.indexing.definitions import Statistic, listed_indexes, partition_of_listed
-from pyhudi.services.indexing.drop import drop_index
+from pyhudi.services.indexing.listing import listed_indexes, partition_of_listed
+
+if TYPE_CHECKING:
+    from pyhudi.services.indexing.build import BuiltIndex
+    from pyhudi.services.indexing.definitions import Statistic
 
 IndexKindName: TypeAlias = Literal["record", "column_stats", "partition_stats", "bloom", "secondary", "expression"]
 
@@ -68,6 +69,8 @@ class Indexes:
         >>> table.indexes.create("record_index").file_groups
         10
         """
+        from pyhudi.services.indexing.create import create_index
+
         call = self._handle.service_call(hudi_options, call="create")
         return create_index(call, name, kind, texts_of(columns, "columns"), using, expression)
 
@@ -81,6 +84,8 @@ class Indexes:
 
         Cost: that of `create`.
         """
+        from pyhudi.services.indexing.create import refresh_index
+
         call = self._handle.service_call(hudi_options, call="refresh")
         return refresh_index(call, partition_of_listed(call.table.reload(), name))
 
@@ -97,6 +102,8 @@ class Indexes:
 
         Cost: a few requests, and the deletion of its files; the table lock.
         """
+        from pyhudi.services.indexing.drop import drop_index
+
         call = self._handle.service_call(hudi_options, call="drop")
         drop_index(call, partition_of_listed(call.table.reload(), name))
 
@@ -110,9 +117,13 @@ class Indexes:
         Cost: a read and a listing; two reads and requests for each build.
         """
         table = self._handle.state.reload()
-        settings = self._handle.service_call(None, call="list").settings
-        rows = listed_indexes(table, settings.heartbeat, self._handle.environment)
-        return table_of(_COLUMNS, rows)
+        return table_of(_COLUMNS, listed_indexes(table, self._is_being_built))
+
+    def _is_being_built(self, partition: str) -> bool:
+        from pyhudi.services.indexing.definitions import is_being_built
+
+        call = self._handle.service_call(None, call="list")
+        return is_being_built(call.table.storage, partition, call.settings.heartbeat, call.environment)
 
 
 _COLUMNS = "name string, kind string, partition string, columns list<string>, state string, begun string"

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyhudi.api.arguments import count_of, texts_of
 from pyhudi.api.handle import TableHandle
-from pyhudi.api.sizes import TableSizes, amplification_table, sizes_of
-from pyhudi.api.watermark import late_rows_of
-from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.schema.result_tables import table_of
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.markup import Shown
-from pyhudi.metadata_table.checks.files import differences
-from pyhudi.read.statistics import collect_statistics
-from pyhudi.read.stream import newest_position
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.timeline import position_of
-from pyhudi.write.result import WriteResult, result_of
+
+if TYPE_CHECKING:
+    from pyhudi.api.sizes import TableSizes
+    from pyhudi.write.result import WriteResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +136,8 @@ class Inspect:
 
     def last_write(self) -> WriteResult | None:
         """What the write did that completed last; None for a table without any. Cost: one read."""
+        from pyhudi.write.result import result_of
+
         write = max(self._handle.state.timeline.completed_writes, key=position_of, default=None)
         if write is None:
             return None
@@ -151,6 +150,8 @@ class Inspect:
         It is the newest completion time; in table version 6 the newest instant before which no write is running. Cost:
         nothing.
         """
+        from pyhudi.read.stream import newest_position
+
         return newest_position(self._handle.state)
 
     def commit_value(self, key: str) -> str | None:
@@ -173,6 +174,8 @@ class Inspect:
 
         Raises `InvalidRequestError` if the active timeline does not have the write. Cost: one read per later write.
         """
+        from pyhudi.api.watermark import late_rows_of
+
         return late_rows_of(self._handle, partition, after)
 
     def timeline(self) -> pa.Table:
@@ -231,6 +234,8 @@ class Inspect:
         Raises `ConfigError` for a column that the table does not have.
         """
         wanted = None if columns is None else texts_of(columns, "columns")
+        from pyhudi.read.statistics import collect_statistics
+
         return collect_statistics(self._handle.state, self._handle.engine, self._latest(), wanted)
 
     def partitions(self) -> pa.Table:
@@ -253,6 +258,9 @@ class Inspect:
         >>> table.inspect.sizes().log_ratio
         0.0
         """
+        from pyhudi.api.sizes import sizes_of
+        from pyhudi.config.write_config import WriteConfig
+
         limit = WriteConfig.from_options(self._handle.options).files.small_file_limit
         return sizes_of(self._latest(), limit)
 
@@ -266,6 +274,8 @@ class Inspect:
         Compactions and clusterings change nothing and write: the amplification of a stretch of time is the sum of
         `bytes_written` over that of `bytes_changed`. Cost: as `history`.
         """
+        from pyhudi.api.sizes import amplification_table
+
         return amplification_table(islice(self._writes(), count_of(limit, "limit")))
 
     def metadata_check(self) -> pa.Table:
@@ -285,6 +295,8 @@ class Inspect:
         >>> table.inspect.metadata_check().num_rows
         0
         """
+        from pyhudi.metadata_table.checks.files import differences
+
         return differences(self._handle.state.reload())
 
     def findings(self, *, files: int = 1000) -> pa.Table:
@@ -308,8 +320,8 @@ class Inspect:
         0
         """
         # Loads much that other looks do not need.
-        from pyhudi.doctor.diagnosis import diagnose  # noqa: PLC0415
-        from pyhudi.doctor.finding import findings_table  # noqa: PLC0415
+        from pyhudi.doctor.diagnosis import diagnose
+        from pyhudi.doctor.finding import findings_table
 
         call = self._handle.service_call(None, call="findings")
         return findings_table(diagnose(call, count_of(files, "files") or 0), call.table.storage.uri)
@@ -333,6 +345,8 @@ def _file_counts(slices: Sequence[FileSlice]) -> tuple[int, int]:
 
 
 def _history_row(write: tuple[Instant, CommitMetadata]) -> dict[str, Any]:
+    from pyhudi.write.result import result_of
+
     instant, metadata = write
     result = result_of(metadata, instant.requested_time, position_of(instant), 0.0)
     return {

@@ -26,8 +26,12 @@ WELL, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are safe for a terminal: it quotes arguments, which may be names of files."""
 
+    refusal: str | None = None
+    """What is wrong with the arguments, once that is found."""
+
     def error(self, message: str) -> NoReturn:
         """Write the usage and the complaint, and end."""
+        self.refusal = message
         super().error(safe_text(message))
 
 
@@ -52,17 +56,27 @@ def _run(words: list[str]) -> int:
             output.line(f"pyhudi {__version__}")
             return WELL
     name, *rest = words
+    output = Output(as_json="--json" in rest)
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, 1)
         hint = f"did you mean {near[0]}?" if near else "`pyhudi --help` lists them"
-        output.note(f"pyhudi: there is no command {name!r}: {hint}")
+        unknown = InvalidRequestError(f"there is no command {name!r}: {hint}")
+        output.note(f"pyhudi: {unknown}")
+        output.failure(unknown)
         return REFUSED
-    chosen = parser_of(name).parse_args(rest)
+    parser = parser_of(name)
+    try:
+        chosen = parser.parse_args(rest)
+    except SystemExit:
+        if parser.refusal is not None:
+            output.failure(InvalidRequestError(parser.refusal))
+        raise
     with _warnings_as_notes():
         try:
-            status = command_of(name).run(chosen, Output(as_json=getattr(chosen, "json", False)))
+            status = command_of(name).run(chosen, output)
         except HudiError as error:
             output.note(f"pyhudi {name}: {error} (see {error.page})")
+            output.failure(error)
             return REFUSED if isinstance(error, InvalidRequestError | UnsupportedFeatureError) else FAILED
     return WELL if status is None else status
 

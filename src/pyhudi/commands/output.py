@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyhudi.engine.progress import OnProgress
+    from pyhudi.errors import HudiError
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,13 @@ class Output:
         """Write a JSON document, whatever `as_json` says. It is ASCII, so safe for a terminal."""
         text = json.dumps(_finite(value), default=json_value, indent=2)
         self._lines([text.replace("\x7f", "\\u007f")])
+
+    def failure(self, error: HudiError) -> None:
+        """Write an error for programs, in place of the result; eyes have the note."""
+        if self.as_json:
+            context = {name: value for name, value in error.context.items() if value is not None}
+            said = {"message": error.message, "context": json.loads(json.dumps(_finite(context), default=str))}
+            self.document({"error": type(error).__name__, **said, "retry": error.retry.name.lower(), "page": error.page})
 
     def line(self, text: str) -> None:
         """Write a line for eyes."""

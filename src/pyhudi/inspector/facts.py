@@ -35,7 +35,8 @@ from pyhudi.inspector.writes import (
 from pyhudi.read.conditions import Where
 from pyhudi.services.frame.runner import due_as_loaded
 from pyhudi.services.frame.service import ServiceCall
-from pyhudi.services.indexing.definitions import listed_indexes
+from pyhudi.services.indexing.definitions import is_being_built
+from pyhudi.services.indexing.listing import listed_indexes
 from pyhudi.table.archive.actions import archived_instants
 from pyhudi.table.archive.history import archived_metadata, history_files
 from pyhudi.table.file_slice import FileGroupId
@@ -167,7 +168,12 @@ def collect(
         schema=tuple((field.name, str(field.type)) for field in table.schema if not field.name.startswith("_hoodie_")),
         schema_changes=tuple(schema_changes(read)),
         services=tuple(_services(call)),
-        indexes=tuple(listed_indexes(call.table, call.settings.heartbeat, call.environment)),
+        indexes=tuple(
+            listed_indexes(
+                call.table,
+                lambda partition: is_being_built(state.storage, partition, call.settings.heartbeat, call.environment),
+            )
+        ),
         pruning=_pruning(table, where, condition_of),
     )
 

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-import filelock
 import pyarrow as pa
 
 from pyhudi.errors import (
@@ -287,6 +286,8 @@ class LocalStorage:
 
     @contextmanager
     def _lock(self, folder: Path) -> Iterator[None]:
+        import filelock  # noqa: PLC0415 - reads do without
+
         lock = filelock.FileLock(folder / LOCK_NAME, timeout=LOCK_WAIT_SECONDS)
         try:
             lock.acquire(poll_interval=0.005)

@@ -13,7 +13,6 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.storage import registry as in_process
-from pyhudi.storage.hdfs import HdfsStorage
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.metered import find_metered
@@ -85,6 +84,8 @@ def _open_remote(uri: str, options: frozenset[tuple[str, str]], _process: int) -
     scheme, _, rest = uri.partition("://")
     authority, _, folder = rest.partition("/")
     if scheme == "hdfs":
+        from pyhudi.storage.hdfs import HdfsStorage  # noqa: PLC0415 - few tables are in Hadoop
+
         return HdfsStorage(authority=authority, folder=check_relative_folder(folder), options=dict(options))
     if not authority:
         raise ConfigError("the URI names no bucket: write scheme://bucket/folder", uri=uri)

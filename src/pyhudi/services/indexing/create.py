@@ -17,15 +17,13 @@ from pyhudi.metadata_table.requested_indexes import asked_indexes, can_be_built,
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.indexing.build import BuiltIndex, build_index
 from pyhudi.services.indexing.definitions import (
-    ONE_OF_A_TABLE,
-    IndexKind,
     Statistic,
     expression_definition,
-    kind_of_partition,
     partition_named,
     secondary_definition,
 )
 from pyhudi.services.indexing.drop import drop_index
+from pyhudi.services.indexing.listing import ONE_OF_A_TABLE, IndexKind, kind_of_partition
 from pyhudi.table.features import check_writable
 from pyhudi.table.index_definitions import COLUMN_STATS, load_index_definitions, types_at
 from pyhudi.table.indexed_columns import indexed_columns

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pyhudi.config.enums import TableType
 from pyhudi.environment import Environment
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, IDENTITY
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
-from pyhudi.metadata_table.index_plans import pending_plans
 from pyhudi.metadata_table.partitions.maintained import is_by_partition
 from pyhudi.metadata_table.partitions.secondary_index import can_be_indexed
 from pyhudi.metadata_table.record_changes import row_settings
+from pyhudi.services.indexing.listing import ONE_OF_A_TABLE, PREFIXES, IndexKind, kind_of_partition
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.index_definitions import load_index_definitions
-from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX
-from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER
+from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.transaction.heartbeat import HeartbeatSettings, Liveness, heartbeat_path, liveness_of
@@ -31,26 +28,6 @@ _EXPR: Final = "expr"
 """The option of a definition that names the function."""
 
 
-class IndexKind(enum.Enum):
-    """What an index is good for; the value is what a user writes."""
-
-    RECORD = "record"
-    COLUMN_STATS = "column_stats"
-    PARTITION_STATS = "partition_stats"
-    BLOOM = "bloom"
-    SECONDARY = "secondary"
-    EXPRESSION = "expression"
-
-
-ONE_OF_A_TABLE: Final = {
-    IndexKind.RECORD: "record_index",
-    IndexKind.COLUMN_STATS: "column_stats",
-    IndexKind.PARTITION_STATS: "partition_stats",
-    IndexKind.BLOOM: "bloom_filters",
-}
-"""The partitions of indexes of which a table has at most one: their names are given."""
-PREFIXES: Final = {IndexKind.SECONDARY: "secondary_index_", IndexKind.EXPRESSION: "expr_index_"}
-"""What the partitions of indexes begin with of which a table has any number."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
@@ -146,57 +123,6 @@ def _one_column(table: TableState, columns: tuple[str, ...]) -> str:
     return columns[0]
 
 
-def listed_indexes(table: TableState, settings: HeartbeatSettings, environment: Environment) -> list[dict[str, Any]]:
-    """A row for each index: name, kind, partition, columns, state and when its build began."""
-    definitions = load_index_definitions(table)
-    plans = {plan.partition: plan for plan in pending_plans(table.storage)}
-    ready = {name for name in table.config.metadata_partitions if name != FILES}
-    rows = []
-    for partition in sorted({*ready, *definitions, *plans}, key=lambda name: (short_name(name), name)):
-        kind, definition, plan = kind_of_partition(partition), definitions.get(partition), plans.get(partition)
-        if partition in ready:
-            state, plan = "ready", None
-        elif plan is not None:
-            lives = is_being_built(table.storage, partition, settings, environment)
-            state = "building" if lives else "interrupted"
-        else:
-            state = "defined"
-        rows.append(
-            {
-                "name": short_name(partition),
-                "kind": None if kind is None else kind.value,
-                "partition": partition,
-                "columns": None if definition is None else list(definition.source_columns),
-                "state": state,
-                "begun": None if plan is None else plan.begun,
-            }
-        )
-    return rows
-
-
-def partition_of_listed(table: TableState, name: str) -> str:
-    """The partition of an index by the name that the list shows, or by that of the partition, which may be left over.
-
-    Raises `InvalidRequestError` where there is none, or several.
-    """
-    plans = {plan.partition for plan in pending_plans(table.storage)}
-    folders = {folder.rpartition("/")[2] for folder in table.storage.list_folder(METADATA_TABLE_FOLDER).folders}
-    left_over = {folder for folder in folders if kind_of_partition(folder) is not None}
-    known = sorted({*table.config.metadata_partitions, *load_index_definitions(table), *plans, *left_over})
-    if name in known:
-        return name
-    found = [partition for partition in known if short_name(partition) == name]
-    if len(found) != 1:
-        raise InvalidRequestError(
-            "the table has several indexes with this name: name the partition"
-            if found
-            else "the table has no index with this name",
-            name=name,
-            indexes=found or [short_name(partition) for partition in known if partition != FILES],
-        )
-    return found[0]
-
-
 def partition_named(name: str, kind: str | None) -> tuple[str, IndexKind]:
     """The partition of the metadata table for a new index. Raises `ConfigError` for a name or kind that cannot be."""
     chosen = _kind_of(kind) if kind is not None else kind_of_partition(name)
@@ -215,20 +141,6 @@ def partition_named(name: str, kind: str | None) -> tuple[str, IndexKind]:
     if not isinstance(name, str) or _NAME.fullmatch(own) is None:
         raise ConfigError("the name of an index must be 1 to 100 letters, digits and underscores", name=repr(name))
     return PREFIXES[chosen] + own, chosen
-
-
-def kind_of_partition(partition: str) -> IndexKind | None:
-    """The kind of index that a partition of the metadata table is; None for `files` and unknown ones."""
-    for kind, name in ONE_OF_A_TABLE.items():
-        if partition == name:
-            return kind
-    return next((kind for kind, prefix in PREFIXES.items() if partition.startswith(prefix)), None)
-
-
-def short_name(partition: str) -> str:
-    """What a user calls the index with this partition."""
-    prefix = next((prefix for prefix in PREFIXES.values() if partition.startswith(prefix)), "")
-    return partition.removeprefix(prefix)
 
 
 def _kind_of(kind: str) -> IndexKind:
