@@ -64,13 +64,17 @@ def value_of(name: str, text: str, schema: pa.Schema) -> Any:
 
 def keys_of(texts: list[str], table: HudiTable) -> list[Any]:
     """Record keys as `lookup` takes them; a key of several columns is written as Hudi does: `city:oslo,id:7`."""
-    columns, schema = table.inspect.columns().to_pylist(), table.schema
-    of_key = sorted((row["key"], row["column"]) for row in columns if row["key"] is not None)
-    fields = tuple(name for _, name in of_key)
+    fields, schema = key_columns(table), table.schema
     if len(fields) == 1:
         begin = f"{fields[0]}:"
         return [value_of(fields[0], text.removeprefix(begin), schema) for text in texts]
     return [tuple(_parts(text, fields, schema)) for text in texts]
+
+
+def key_columns(table: HudiTable) -> tuple[str, ...]:
+    """The columns that make the record key, in their order."""
+    columns = table.inspect.columns().to_pylist()
+    return tuple(name for _, name in sorted((row["key"], row["column"]) for row in columns if row["key"] is not None))
 
 
 def _parts(text: str, fields: tuple[str, ...], schema: pa.Schema) -> list[Any]:

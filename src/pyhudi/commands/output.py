@@ -96,7 +96,9 @@ class Output:
         if self.as_json:
             context = {name: value for name, value in error.context.items() if value is not None}
             said = {"message": error.message, "context": json.loads(json.dumps(_finite(context), default=str))}
-            self.document({"error": type(error).__name__, **said, "retry": error.retry.name.lower(), "page": error.page})
+            self.document(
+                {"error": type(error).__name__, **said, "retry": error.retry.name.lower(), "page": error.page}
+            )
 
     def line(self, text: str) -> None:
         """Write a line for eyes."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from pyhudi.commands.arguments import DRY_RUN, JSON, TABLE, argument, command, limit, names_of, opened
-from pyhudi.commands.conditions import AS_OF, COLUMNS, WHERE, conditions_of, keys_of
+from pyhudi.commands.conditions import AS_OF, COLUMNS, WHERE, conditions_of, key_columns, keys_of
 from pyhudi.commands.output import Output
 from pyhudi.commands.table_text import cell_text
 from pyhudi.commands.undo import write_copy
@@ -73,7 +75,27 @@ def changes(chosen: argparse.Namespace, output: Output) -> None:
         names = [COMMIT_TIME, *without_meta_columns(scan.columns)]
         scan = table.changes(chosen.since, chosen.until, columns=names, where=scan.where, format="latest_state")
     rows = scan.to_arrow() if chosen.cdc else first_rows(scan, chosen.limit + 1)
-    write_rows(rows, chosen.limit, output)
+    if chosen.cdc and chosen.columns is None and not output.as_json:
+        key = key_columns(table)
+        shown = [_change_for_eyes(row, key) for row in rows.slice(0, chosen.limit).to_pylist()]
+        output.records(shown, none="no rows")
+        note_of_more(rows, chosen.limit, output)
+    else:
+        write_rows(rows, chosen.limit, output)
+
+
+def _change_for_eyes(row: dict[str, Any], key: Sequence[str]) -> dict[str, Any]:
+    """A row of change data with what its images differ in, instead of the images, which are JSON with all columns."""
+    before, after = (None if row[name] is None else json.loads(row[name]) for name in ("before", "after"))
+    image = after or before or {}
+    parts = {name: cell_text(image.get(name)) for name in key}
+    shown = ",".join(parts.values() if len(parts) == 1 else (f"{name}:{text}" for name, text in parts.items()))
+    images = {"before": _without_meta_columns_of(before), "after": _without_meta_columns_of(after)}
+    return {"op": row["op"], "time": row["ts_ms"], "key": shown, "change": _change(images)}
+
+
+def _without_meta_columns_of(image: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if image is None else {name: image[name] for name in without_meta_columns(tuple(image))}
 
 
 @command(
@@ -100,8 +122,8 @@ def _change(row: dict[str, Any]) -> str:
     before, after = row["before"], row["after"]
     if before is None or after is None:
         return ", ".join(f"{name}={cell_text(value)}" for name, value in (before or after).items())
-    changed = [name for name in after if before[name] != after[name]]
-    return ", ".join(f"{name}: {cell_text(before[name])} -> {cell_text(after[name])}" for name in changed)
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return ", ".join(f"{name}: {cell_text(before.get(name))} -> {cell_text(after.get(name))}" for name in changed)
 
 
 @command(
@@ -177,5 +199,10 @@ def first_rows(scan: Scan, limit: int) -> pa.Table:
 def write_rows(rows: pa.Table, limit: int, output: Output) -> None:
     """Write so many rows, and note on the standard error that there are more."""
     output.rows(rows.slice(0, limit), none="no rows")
+    note_of_more(rows, limit, output)
+
+
+def note_of_more(rows: pa.Table, limit: int, output: Output) -> None:
+    """Note on the standard error that there are more rows than are shown, if there are."""
     if rows.num_rows > limit:
         output.note(f"the first {limit:,} rows; --limit N gives more")

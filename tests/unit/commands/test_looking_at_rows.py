@@ -176,6 +176,30 @@ def test_captured_changes_have_the_rows_before_and_after(tmp_path: Path, capsys:
     found = told(["changes", str(tmp_path / "t"), "--cdc"], capsys)
     assert [row["op"] for row in found] == ["i", "u"]
     assert json.loads(found[1]["before"])["fare"] == 9.5
+    assert "_hoodie_record_key" in json.loads(found[0]["after"])
+
+
+def test_change_data_for_eyes_shows_keys_and_what_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture, key = {"hoodie.table.cdc.enabled": "true"}, ["id", "city"]
+    table = pyhudi.HudiTable.create(
+        str(tmp_path / "t"), schema=SCHEMA, record_key=key, partition_by="city", hudi_options=capture
+    )
+    table.insert(rows((1, "oslo", 9.5, 1)))
+    table.upsert(rows((1, "oslo", 8.0, 1)))
+    table.delete(rows((1, "oslo", 8.0, 1)))
+
+    assert main(["changes", str(tmp_path / "t"), "--cdc", "--limit", "2"]) == 0
+    said = capsys.readouterr()
+    lines = [line.split(maxsplit=3) for line in said.out.splitlines()]
+    assert lines[0] == ["op", "time", "key", "change"]
+    assert [[op, key, change] for op, _, key, change in lines[1:]] == [
+        ["i", "id:1,city:oslo", "id=1, city=oslo, fare=9.5, ts=1"],
+        ["u", "id:1,city:oslo", "fare: 9.5 -> 8.0"],
+    ]
+    assert said.err == "the first 2 rows; --limit N gives more\n"
+    assert main(["changes", str(tmp_path / "t"), "--cdc"]) == 0
+    op, _, key, change = capsys.readouterr().out.splitlines()[3].split(maxsplit=3)
+    assert (op, key, change) == ("d", "id:1,city:oslo", "id=1, city=oslo, fare=8.0, ts=1")
 
 
 def test_changes_without_capture_are_refused_as_change_data(path: str) -> None:
