@@ -1,4 +1,4 @@
-"""The commands of docs/command_line.md print what the page says.
+"""The commands of docs/command_line.md and docs/slow_tables.md print what the pages say.
 
 What differs from run to run is compared by its form: instants, ids of files, sizes with units, seconds.
 """
@@ -16,7 +16,7 @@ from tests.support.pages import blocks as python_blocks
 
 from pyhudi.commands.command_line import main
 
-PAGE = ROOT / "docs" / "command_line.md"
+PAGES = [ROOT / "docs" / name for name in ("command_line.md", "slow_tables.md")]
 _FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FORMS = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}-\d+"), "<file id>"),
@@ -38,13 +38,14 @@ def form_of(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().splitlines()]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_of_the_page_print_what_it_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    programs = iter(python_blocks(PAGE))
-    for kind, text in _FENCE.findall(PAGE.read_text(encoding="utf-8")):
+    programs = iter(python_blocks(page))
+    for kind, text in _FENCE.findall(page.read_text(encoding="utf-8")):
         if kind == "python":
             run_block(next(programs), names, folder=tmp_path)
             continue

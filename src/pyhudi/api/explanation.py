@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyhudi.api.display import bytes_text
+from pyhudi.api.read_hints import read_hints
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.markup import Html, bar, joined, table, tag
 from pyhudi.read.arrow import Skipped
-from pyhudi.read.conditions import Where, shown
+from pyhudi.read.conditions import Where, columns_of, condition_of, shown
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping.column_statistics import IndexUse
 from pyhudi.table.state import TableState
@@ -47,6 +48,7 @@ class ScanExplanation:
         partitions: the paths of the partitions that are read.
         partitions_left_out: those that are not read, as their paths or indexes rule the condition out.
         indexes: what the indexes of the metadata table left out, and why not more; none for a scan of all rows.
+        hints: what makes the read slow, with the command that makes it faster.
     """
 
     uri: str
@@ -71,6 +73,7 @@ class ScanExplanation:
     partitions: tuple[str, ...]
     partitions_left_out: tuple[str, ...]
     indexes: tuple[IndexUse, ...]
+    hints: tuple[str, ...]
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -102,6 +105,8 @@ class ScanExplanation:
             yield f"merged: {self.merged} file slices with logs, by {self.merge_mode}"
         else:
             yield "merged: nothing; no file slice has logs"
+        for hint in self.hints:
+            yield f"hint: {hint}"
 
 
 def explanation_of(
@@ -145,6 +150,25 @@ def explanation_of(
         partitions=tuple(sorted(read)),
         partitions_left_out=tuple(sorted(_partitions(whole) - read)),
         indexes=indexes,
+        hints=tuple(_hints(state, whole, pruned, skipped, where)),
+    )
+
+
+def _hints(
+    state: TableState, whole: ScanPlan, pruned: ScanPlan, skipped: Skipped | None, where: Where
+) -> Iterator[str]:
+    condition = condition_of(where, whole.schema)
+    asked = [] if condition is None else columns_of(condition.whole, whole.schema)
+    yield from read_hints(
+        state.storage.uri,
+        base_files=_base_files(pruned),
+        logs=_logs(pruned),
+        merged=sum(bool(file_slice.files.logs) for file_slice in pruned.slices),
+        size=_bytes(pruned),
+        partitions=len(_partitions(pruned)),
+        row_groups=0 if skipped is None else skipped.row_groups,
+        row_groups_of=0 if skipped is None else skipped.row_groups_of,
+        asked_columns=[name for name in asked if name not in (state.config.partition_fields or ())],
     )
 
 

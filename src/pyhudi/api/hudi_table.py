@@ -1,8 +1,4 @@
-"""`HudiTable`: a table as a value, and its daily verbs; everything else is under a noun. Works without Spark.
-
-A read, a write or a service loads what it needs when it is called: all of it would take a short program longer than
-what it does.
-"""
+"""`HudiTable`: a table as a value, and its daily verbs, each of which loads what it needs when it is called."""
 
 from __future__ import annotations
 

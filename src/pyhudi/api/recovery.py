@@ -20,7 +20,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.copying.execute import Copied, copy_table
 from pyhudi.services.copying.plan import plan_copy
 from pyhudi.services.indexing.create import keeping_indexes
-from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
+from pyhudi.services.metadata_table.rebuild import build_metadata_table, rebuild_metadata_table
 from pyhudi.services.restore.execute import Restored, recover, restore
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
@@ -29,6 +29,7 @@ from pyhudi.services.rollback.plan import Leftovers, find_leftovers
 from pyhudi.services.rollback.rollback import roll_back
 from pyhudi.storage.open import open_storage
 from pyhudi.table.lister import list_data_files
+from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
@@ -153,18 +154,22 @@ class Recovery:
     def rebuild_metadata_table(self) -> tuple[str, ...]:
         """Drop the metadata table and build it again from the table: the repair of one that is damaged or behind.
 
+        Where the table has none, it is built if the table was opened with `hoodie.metadata.enable=true`.
+
         Returns:
             The partitions that were built, such as `files`. Those that pyhudi does not maintain are dropped; JVM Hudi
             builds them again.
 
         Raises:
-            InvalidRequestError: there is no metadata table.
+            InvalidRequestError: there is no metadata table, and no option asks for one.
             WriteConflictError: a write is running. Nothing was changed.
 
         Cost: the table lock; a listing of the table; what its indexes take to be built.
         """
-        state, settings, environment = self._means()
-        return rebuild_metadata_table(state, settings, environment, self._handle.engine)
+        call = self._handle.service_call(None, call="rebuild_metadata_table").reloaded()
+        if call.config.metadata_table.enabled and not has_metadata_table(call.table):
+            return build_metadata_table(call)
+        return rebuild_metadata_table(call.table, call.settings, call.environment, self._handle.engine)
 
     def copy(
         self,

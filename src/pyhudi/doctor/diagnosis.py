@@ -15,6 +15,7 @@ from pyhudi.doctor.finding import Finding, Mend, Severity, evenly, restore_befor
 from pyhudi.doctor.instants import instant_findings
 from pyhudi.doctor.rows import repeated_keys, row_findings
 from pyhudi.doctor.settings import settings_findings
+from pyhudi.doctor.slowness import slowness_findings
 from pyhudi.doctor.timeline import timeline_findings
 from pyhudi.errors import CorruptDataError, DamagedFileWarning, HudiError, MetadataTableWarning, NotFoundError
 from pyhudi.format.file_names import LogFileName, parse_data_file
@@ -68,6 +69,7 @@ def _diagnose(call: ServiceCall, files: int) -> list[Finding]:
     if call.table.config.record_key_fields and not is_damaged:
         found += _repeated_keys(call, files)
     found += _metadata_table(call, with_contents=len(slices) <= files and not is_damaged)
+    found += slowness_findings(call, view)
     found += _services(call)
     return found
 

@@ -215,3 +215,26 @@ def test_clock_that_differs_from_the_stores_is_found(behind_ms: int, severity: s
     store = MemoryStorage(clock=lambda: LATER_MS)
     found = list(promise_findings(store, environment(StepClock(LATER_MS - behind_ms))))
     assert [one.severity.value for one in found] == ([severity] if severity else [])
+
+
+def test_many_small_files_and_listed_partitions_are_notes_whose_commands_mend_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+    unfilled = {"hoodie.parquet.small.file.limit": "0"}
+    table = pyhudi.HudiTable.create(
+        str(tmp_path / "s"), schema=schema, record_key="id", partition_by="city", hudi_options=unfilled
+    )
+    for number in range(51):
+        table.bulk_insert(pa.table({"id": [number], "city": ["oslo"]}))
+    table.insert(pa.table({"id": range(100, 200), "city": [f"c{number}" for number in range(100)]}))
+
+    status, found = told([str(tmp_path / "s")], capsys)
+    notes = {row["problem"]: row["command"].split() for row in found}
+    assert (status, notes.keys()) == (0, {"many small files", "no metadata table"})
+    for problem in ("many small files", "no metadata table"):
+        assert main(notes[problem]) == 0
+    capsys.readouterr()
+    left = {row["problem"] for row in told([str(tmp_path / "s")], capsys)[1]}
+    assert left <= {"archive is due"}
+    assert main(["rebuild-metadata", str(tmp_path / "s")]) == 0  # there is one now

@@ -235,3 +235,23 @@ def test_stats_have_sizes_and_the_cost_of_writes(path: str, capsys: pytest.Captu
     assert main(["stats", path]) == 0
     assert "write amplification" in capsys.readouterr().out
     assert {row["max"] for row in told(["stats", path, "--columns", "fare"], capsys)} == {None, "8.0"}
+
+
+def test_explain_hints_at_logs_small_files_and_unsorted_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfilled = {"hoodie.parquet.small.file.limit": "0", "hoodie.compact.inline": "false"}
+    table = pyhudi.HudiTable.create(
+        str(tmp_path / "t"), schema=SCHEMA, record_key="id", table_type="mor", hudi_options=unfilled
+    )
+    for number in range(50):
+        table.bulk_insert(rows((number, "oslo", 1.0, 1)))
+    first = told(["explain", str(tmp_path / "t"), "--where", "city = oslo"], capsys)["hints"]
+    assert [hint.split(": pyhudi ")[1].split()[0] for hint in first] == ["cluster", "cluster"]
+    assert first[0].endswith("hoodie.clustering.plan.strategy.sort.columns=city")
+    assert told(["explain", str(tmp_path / "t"), "--where", "city = rome"], capsys)["hints"] == [first[1]]
+    for fare in range(3):
+        table.upsert(rows(*((number, "oslo", float(fare), 2) for number in range(50))))
+    (hint, _) = told(["explain", str(tmp_path / "t")], capsys)["hints"]
+    assert hint.startswith("3 logs are merged into each file slice")
+    assert main(hint.split(": pyhudi ")[1].split()) == 0

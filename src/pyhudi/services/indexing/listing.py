@@ -1,4 +1,4 @@
-"""Which indexes a table has, and what they are called. What builds them is not loaded for it."""
+"""The indexes that a table has, and what they are called. What builds them is not loaded for it."""
 
 from __future__ import annotations
 

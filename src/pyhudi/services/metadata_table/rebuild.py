@@ -37,7 +37,7 @@ def rebuild_metadata_table(
         table = table.reload()
         if not has_metadata_table(table):
             raise InvalidRequestError(
-                "the table has no metadata table: a write with hoodie.metadata.enable=true builds one"
+                "the table has no metadata table: with the option hoodie.metadata.enable=true it is built"
             )
         _check_no_writes(table)
         kept = sorted(name for name in table.config.metadata_partitions if is_maintained(name) and name != FILES)
