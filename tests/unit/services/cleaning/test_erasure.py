@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,9 +39,8 @@ def holders(storage: Storage, value: str = SECRET) -> list[str]:
     for info in storage.list_recursive(""):
         data = storage.read(info.path)
         pieces = [data, *_unzipped(data)]
-        if any(value.encode() in piece for piece in pieces) or (
-            info.path.endswith(".parquet") and any(value in v for v in _values(data))
-        ):
+        files = [data] if info.path.endswith(".parquet") else _parquet_blocks(data)
+        if any(value.encode() in piece for piece in pieces) or any(value in v for file in files for v in _values(file)):
             found.append(info.path)
     return sorted(found)
 
@@ -51,6 +52,15 @@ def _unzipped(data: bytes) -> Iterator[bytes]:
         with suppress(zlib.error):
             yield zlib.decompressobj(31).decompress(data[at:])
         at = data.find(b"\x1f\x8b\x08", at + 1)
+
+
+def _parquet_blocks(data: bytes) -> Iterator[bytes]:
+    """The blocks of a log that are Parquet files, whose pages may be compressed."""
+    for begin, end in pairwise(re.finditer(b"PAR1", data)):
+        block = data[begin.start() : end.end()]
+        with suppress(pa.ArrowInvalid):
+            pq.ParquetFile(io.BytesIO(block))
+            yield block
 
 
 def _values(data: bytes) -> Iterator[str]:
@@ -100,6 +110,38 @@ def test_by_commits_the_value_goes_once_the_delete_is_older_than_the_retained_on
 
     table.upsert(rows((3, "rome", 2, "c")))
     table.services.clean(hudi_options=ONE_STATE)
+
+    assert holders(storage) == []
+
+
+def with_secret_in_change_data(version: int, mode: str) -> tuple[Storage, pyhudi.HudiTable]:
+    """A table whose value was deleted by a write that captured its changes, with only the newest slices left."""
+    storage = TableBuilder(version, "cow").insert((1, "oslo", 1, "a"), (2, "oslo", 1, "b"), (3, "rome", 1, "c")).build()
+    opened(storage).alter.capture_changes(mode)
+    table = opened(storage, **NOTHING_BY_ITSELF)
+    table.upsert(rows((1, "oslo", 2, SECRET)))
+    table.delete(rows((1, "oslo", 9, "")))
+    table.services.clean(hudi_options=NEWEST_SLICES)
+    return storage, table
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_change_data_log_of_the_delete_has_the_value_until_its_file_group_is_rewritten(version: int) -> None:
+    storage, table = with_secret_in_change_data(version, "DATA_BEFORE_AFTER")
+    [path] = holders(storage)
+    assert path.endswith(".cdc"), "the row before the delete is there, in the newest slice"
+
+    table.upsert(rows((3, "rome", 2, "c")))
+    table.services.clean(hudi_options=NEWEST_SLICES)
+    assert holders(storage) == [path], "a write to another file group moves nothing"
+
+    table.upsert(rows((2, "oslo", 3, "b")))
+    table.services.clean(hudi_options=NEWEST_SLICES)
+    assert holders(storage) == []
+
+
+def test_change_data_log_with_keys_alone_does_not_have_the_value() -> None:
+    storage, _ = with_secret_in_change_data(9, "OP_KEY_ONLY")
 
     assert holders(storage) == []
 
