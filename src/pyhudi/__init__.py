@@ -8,92 +8,50 @@ from typing import TYPE_CHECKING, Any
 from pyhudi import errors
 
 if TYPE_CHECKING:
-    from pyhudi.api.alter import Alter
-    from pyhudi.api.arguments import HudiOptions
-    from pyhudi.api.doctor import check_folder, check_machine, check_store
-    from pyhudi.api.explanation import ScanExplanation
-    from pyhudi.api.export import Exported
-    from pyhudi.api.hudi_table import HudiTable
-    from pyhudi.api.indexes import Indexes
-    from pyhudi.api.inspect import Inspect, TableDetail
-    from pyhudi.api.progress import show_progress
-    from pyhudi.api.recovery import Recovery
-    from pyhudi.api.row_changes import Merge
-    from pyhudi.api.rows import RowsLike
-    from pyhudi.api.savepoints import Savepoints
-    from pyhudi.api.scan import Scan
-    from pyhudi.api.services import Services
-    from pyhudi.api.sizes import TableSizes
-    from pyhudi.api.watermark import Watermark
-    from pyhudi.api.writes import save
-    from pyhudi.config.option import OptionWarning
-    from pyhudi.engine.progress import Progress
-    from pyhudi.index.key_value.locations import KeyStore
-    from pyhudi.read.conditions import Where
-    from pyhudi.read.skipping.column_statistics import IndexUse
-    from pyhudi.services.archiving.archive import Archived
-    from pyhudi.services.cleaning.execute import Cleaned
-    from pyhudi.services.columns.alter import ColumnsChanged
-    from pyhudi.services.copying.execute import Copied
-    from pyhudi.services.indexing.build import BuiltIndex
-    from pyhudi.services.partition_ttl.expire import Expired
-    from pyhudi.services.restore.execute import Restored
-    from pyhudi.services.restore.savepoint import Savepoint
-    from pyhudi.services.rollback.execute import RolledBack
-    from pyhudi.services.upgrade.change import VersionChanged
-    from pyhudi.sql.enable import disable, enable
-    from pyhudi.sql.session import spark_session
-    from pyhudi.table.outcome import Outcome
-    from pyhudi.telemetry.metrics import metrics
-    from pyhudi.write.result import WriteResult
+    from pyhudi.api.alter import Alter as Alter
+    from pyhudi.api.arguments import HudiOptions as HudiOptions
+    from pyhudi.api.doctor import check_folder as check_folder
+    from pyhudi.api.doctor import check_machine as check_machine
+    from pyhudi.api.doctor import check_store as check_store
+    from pyhudi.api.explanation import ScanExplanation as ScanExplanation
+    from pyhudi.api.export import Exported as Exported
+    from pyhudi.api.hudi_table import HudiTable as HudiTable
+    from pyhudi.api.indexes import Indexes as Indexes
+    from pyhudi.api.inspect import Inspect as Inspect
+    from pyhudi.api.inspect import TableDetail as TableDetail
+    from pyhudi.api.progress import show_progress as show_progress
+    from pyhudi.api.recovery import Recovery as Recovery
+    from pyhudi.api.row_changes import Merge as Merge
+    from pyhudi.api.rows import RowsLike as RowsLike
+    from pyhudi.api.savepoints import Savepoints as Savepoints
+    from pyhudi.api.scan import Scan as Scan
+    from pyhudi.api.services import Services as Services
+    from pyhudi.api.sizes import TableSizes as TableSizes
+    from pyhudi.api.watermark import Watermark as Watermark
+    from pyhudi.api.writes import save as save
+    from pyhudi.config.option import OptionWarning as OptionWarning
+    from pyhudi.engine.progress import Progress as Progress
+    from pyhudi.index.key_value.locations import KeyStore as KeyStore
+    from pyhudi.read.conditions import Where as Where
+    from pyhudi.read.skipping.column_statistics import IndexUse as IndexUse
+    from pyhudi.services.archiving.archive import Archived as Archived
+    from pyhudi.services.cleaning.execute import Cleaned as Cleaned
+    from pyhudi.services.columns.alter import ColumnsChanged as ColumnsChanged
+    from pyhudi.services.copying.execute import Copied as Copied
+    from pyhudi.services.indexing.build import BuiltIndex as BuiltIndex
+    from pyhudi.services.partition_ttl.expire import Expired as Expired
+    from pyhudi.services.restore.execute import Restored as Restored
+    from pyhudi.services.restore.savepoint import Savepoint as Savepoint
+    from pyhudi.services.rollback.execute import RolledBack as RolledBack
+    from pyhudi.services.upgrade.change import VersionChanged as VersionChanged
+    from pyhudi.sql.enable import disable as disable
+    from pyhudi.sql.enable import enable as enable
+    from pyhudi.sql.session import spark_session as spark_session
+    from pyhudi.table.outcome import Outcome as Outcome
+    from pyhudi.telemetry.metrics import metrics as metrics
+    from pyhudi.write.result import WriteResult as WriteResult
 
 __version__ = "0.1.0"
-__all__ = [
-    "Alter",
-    "Archived",
-    "BuiltIndex",
-    "Cleaned",
-    "ColumnsChanged",
-    "Copied",
-    "Expired",
-    "Exported",
-    "HudiOptions",
-    "HudiTable",
-    "IndexUse",
-    "Indexes",
-    "Inspect",
-    "KeyStore",
-    "Merge",
-    "OptionWarning",
-    "Outcome",
-    "Progress",
-    "Recovery",
-    "Restored",
-    "RolledBack",
-    "RowsLike",
-    "Savepoint",
-    "Savepoints",
-    "Scan",
-    "ScanExplanation",
-    "Services",
-    "TableDetail",
-    "TableSizes",
-    "VersionChanged",
-    "Watermark",
-    "Where",
-    "WriteResult",
-    "__version__",
-    "check_folder",
-    "check_machine",
-    "check_store",
-    "disable",
-    "enable",
-    "errors",
-    "metrics",
-    "save",
-    "show_progress",
-    "spark_session",
-]
 
 _HOMES = {
     "Alter": "pyhudi.api.alter",
@@ -139,6 +97,10 @@ _HOMES = {
     "show_progress": "pyhudi.api.progress",
     "spark_session": "pyhudi.sql.session",
 }
+
+__all__ = list(_HOMES)
+__all__ += ["__version__", "errors"]
+__all__.sort()
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours
 
