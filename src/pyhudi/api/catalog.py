@@ -14,6 +14,7 @@ from pyhudi.catalogs.open import opened_catalog
 from pyhudi.catalogs.sync import sync_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, TableNotFoundError
+from pyhudi.format.schema.result_tables import table_of
 
 _URIS = "hoodie.datasource.hive_sync.metastore.uris"
 _KIND = "hoodie.meta.sync.client.tool.class"
@@ -62,7 +63,11 @@ class Catalog:
                 done = sync_table(table, catalog, config.catalog, dry_run=True)
         else:
             done = sync_measured(table, config)
-        return pa.Table.from_pylist([asdict(synced) for synced in done], schema=_SCHEMA)
+        columns = (
+            "database string, table string, created bool, altered bool, added int64, moved int64, dropped int64, "
+            "listed_all bool"
+        )
+        return table_of(columns, (asdict(synced) for synced in done))
 
 
 def place_of(name: str, catalog: str | None, hudi_options: HudiOptions | None) -> tuple[str, dict[str, str]]:
@@ -92,17 +97,3 @@ def _catalog_options(catalog: str | None) -> dict[str, str]:
     if catalog == "glue":
         return {_KIND: "AwsGlueCatalogSyncTool", _ENABLED: "true"}
     return {_KIND: "HiveSyncTool", _URIS: catalog}
-
-
-_SCHEMA = pa.schema(
-    [
-        ("database", pa.string()),
-        ("table", pa.string()),
-        ("created", pa.bool_()),
-        ("altered", pa.bool_()),
-        ("added", pa.int64()),
-        ("moved", pa.int64()),
-        ("dropped", pa.int64()),
-        ("listed_all", pa.bool_()),
-    ]
-)
