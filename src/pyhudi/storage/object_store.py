@@ -51,6 +51,8 @@ _REASON_CHARACTERS_MAX = 500
 _PUT_NUMBER = "pyhudi-put"
 _STATUS = re.compile(r"status code: (\d{3})")
 _NOT_IMPLEMENTED = "<Code>NotImplemented</Code>"
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+"""What the stores of Amazon and those like it, Azure and Google say."""
 _NO_ANSWER = re.compile(r"HTTP error|error sending request|timed? ?out|connection|retries", re.IGNORECASE)
 _CLIENT_ERRORS = (obstore_errors.BaseError, ValueError, OSError)
 
@@ -277,6 +279,9 @@ class ObjectStorage:
         reason = " ".join(redact(text, secret_values(self._spec.options)).split())[:_REASON_CHARACTERS_MAX]
         status = _STATUS.search(text)
         kind = _kind_of(error, int(status.group(1)) if status else None, text)
+        if kind is NotFoundError and any(code in text for code in _NO_BUCKET):
+            bucket = self._uri.partition("://")[2].partition("/")[0].partition("@")[0]
+            return NotFoundError("there is no such bucket", bucket=bucket, path=self._full(path), reason=reason)
         return kind(f"cannot {action}", path=self._full(path), reason=reason)
 
     def _call(self, action: str, path: str, request: Callable[[], R]) -> R:

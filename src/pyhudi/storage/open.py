@@ -23,6 +23,7 @@ from pyhudi.storage.options import (
     RETRY_TIMEOUT,
     ClientSettings,
     client_settings,
+    nearest_option,
     select_storage_options,
 )
 from pyhudi.storage.paths import check_relative_folder, local_path
@@ -99,9 +100,15 @@ def _open_remote(uri: str, options: frozenset[tuple[str, str]], _process: int) -
 
 
 def _client(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
+    settings = ClientSettings()
     try:
         settings = client_settings(options, authority=authority, scheme=scheme)
         return _make_client(scheme, authority, settings)
+    except obstore_errors.UnknownConfigurationKeyError as error:
+        unknown = next((name for name in settings.store if f"'{name}'" in str(error)), None)
+        reason = f"the store has no option {unknown}"
+        if unknown is not None and (nearest := nearest_option(unknown)) is not None:
+            reason = f"{reason}: did you mean {nearest}?"
     except (obstore_errors.BaseError, ValueError, TypeError) as error:
         if isinstance(error, ConfigError):
             raise

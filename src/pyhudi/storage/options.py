@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +40,8 @@ _EMRFS = Names(
 )
 """Amazon's own file system, EMRFS: jobs that move from EMR set its options."""
 _HADOOP_PREFIXES = ("fs.", "dfs.", OLDER_PREFIX, _CREDENTIAL_FILES)
-_ENDPOINT_NAMES = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint")
+_S3_ENDPOINT_NAMES = ("aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3")
+_AZURE_ENDPOINT_NAMES = ("azure_storage_endpoint", "azure_endpoint")
 _CLIENT_NAMES = frozenset(
     {
         "allow_http",
@@ -51,6 +54,14 @@ _CLIENT_NAMES = frozenset(
         "timeout",
         "user_agent",
     }
+)
+_OFTEN_GIVEN = (
+    *("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region", "aws_default_region"),
+    *("aws_skip_signature", "aws_virtual_hosted_style_request", "aws_server_side_encryption", "aws_sse_kms_key_id"),
+    *("azure_storage_account_name", "azure_storage_account_key", "azure_storage_client_id"),
+    *("azure_storage_client_secret", "azure_storage_tenant_id", "azure_storage_sas_key", "azure_skip_signature"),
+    *("google_service_account", "google_service_account_key", "google_application_credentials"),
+    *("google_skip_signature", *_S3_ENDPOINT_NAMES, *_AZURE_ENDPOINT_NAMES),
 )
 _STORE_NAME = re.compile(r"^(aws|azure|google)_[a-z0-9_]+$")
 
@@ -73,13 +84,18 @@ def select_storage_options(options: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in options.items() if _is_storage_option(name)}
 
 
+def nearest_option(name: str) -> str | None:
+    """The option of obstore's that a misspelt one is most similar to."""
+    return next(iter(difflib.get_close_matches(name.lower(), _OFTEN_GIVEN, n=1, cutoff=0.8)), None)
+
+
 def client_settings(options: Mapping[str, str], *, authority: str, scheme: str = "s3") -> ClientSettings:
     """The client's settings for one bucket, from storage options (`select_storage_options`).
 
     Hadoop's options for other stores than that of the URI are ignored, and so are options that only tune Hadoop's
-    client. Options for identity or for the protection of data are honoured or refused. Credentials and regions that no
-    option gives come from the environment, as obstore reads it. The client's constructor refuses a name that obstore
-    does not know.
+    client. Options for identity or for the protection of data are honoured or refused. Credentials, regions and
+    endpoints that no option gives come from the environment, as obstore reads it. The client's constructor refuses a
+    name that obstore does not know.
 
     Raises:
         ConfigError: the value of an option is not valid.
@@ -96,10 +112,18 @@ def client_settings(options: Mapping[str, str], *, authority: str, scheme: str =
     of_store, of_client, retries = _hadoop_settings(options, scheme, authority)
     store.update(of_store)
     client.update(of_client)
-    if any(store.get(name, "").startswith("http://") for name in _ENDPOINT_NAMES):
+    if _is_plain(store, scheme):
         # The user has chosen a connection without encryption by writing `http://`.
         client["allow_http"] = True
     return ClientSettings(store=store, client=client, retries=RETRIES if retries is None else retries)
+
+
+def _is_plain(store: Mapping[str, str], scheme: str) -> bool:
+    """Whether the endpoint of a store is one without encryption: that of its options, or else of the environment."""
+    names = _AZURE_ENDPOINT_NAMES if scheme in AZURE_SCHEMES else () if scheme == "gs" else _S3_ENDPOINT_NAMES
+    named = [store[name] for name in names if name in store]
+    found = named or [os.environ.get(name.upper(), "") for name in names]
+    return any(endpoint.startswith("http://") for endpoint in found)
 
 
 def _hadoop_settings(

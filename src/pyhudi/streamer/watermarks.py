@@ -27,7 +27,7 @@ def watermark_of_topic(
     if not isinstance(rows, pa.Table) or PARTITION not in rows.column_names or rows[PARTITION].null_count:
         raise ConfigError(
             f"each partition of a topic has a watermark of its own, so rows must have the column {PARTITION}: set"
-            " hoodie.streamer.source.kafka.append.offsets=true, and name the column in a transformer that lists them",
+            " hoodie.streamer.source.kafka.append.offsets=true, and name it in transformers that list columns",
             columns=rows.schema.names,
         )
     topic, *places = (reached.text or "").split(",")

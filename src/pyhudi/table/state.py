@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -176,10 +175,18 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
     found = None
     while found is None or storage.wait_for_writer(PROPERTIES_PATH):
         for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH, PROPERTIES_PATH):
-            with suppress(NotFoundError):
+            try:
                 found = read_at_most(storage, path, PROPERTIES_BYTES_MAX), f"{storage.uri}/{path}"
-                if found[0]:
-                    return found
+            except NotFoundError as error:
+                if "bucket" in error.context:
+                    raise TableNotFoundError(
+                        "there is no such bucket, so no table: check its name, and the endpoint of the store",
+                        path=storage.uri,
+                        bucket=error.context["bucket"],
+                    ) from error
+                continue
+            if found[0]:
+                return found
         if found is None:
             raise TableNotFoundError(
                 "this folder is not a Hudi table: it has no .hoodie/hoodie.properties; check the path, or create a "

@@ -27,11 +27,13 @@ from pyhudi.errors import (
     PermissionDeniedError,
     PreconditionFailedError,
     Retry,
+    TableNotFoundError,
     UnavailableError,
 )
 from pyhudi.storage import object_store
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import FolderListing, Storage
+from pyhudi.table.state import load_table
 
 CANARIES = ("CANARYaccess0123", "CANARYsecret/+456", "CANARYtoken=789")
 CANARY_OPTIONS = {
@@ -289,8 +291,22 @@ def test_bucket_that_does_not_exist_is_reported_by_listing_and_writing(minio: Mi
         lambda: storage.put("a", b""),
         lambda: storage.put_if_absent("a", b""),
     ):
-        with pytest.raises(NotFoundError, match="NoSuchBucket"):
+        with pytest.raises(NotFoundError, match="no such bucket"):
             call()
+    with pytest.raises(TableNotFoundError, match="no such bucket") as caught:
+        load_table(storage)
+    assert caught.value.context["bucket"] == "no-such-bucket"
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_plain_endpoint_of_the_environment_is_reached(minio: Minio, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, minio.endpoint)
+    keys = {"aws_access_key_id": minio.access_key, "aws_secret_access_key": minio.secret_key}
+
+    storage = open_storage(minio.new_root(), keys)
+
+    storage.put("a", b"x")
+    assert storage.read("a") == b"x"
 
 
 def test_environment_gives_credentials_that_no_option_gives(minio: Minio, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,6 +168,29 @@ def test_endpoint_is_addressed_as_the_options_say(
 
 
 @pytest.mark.parametrize(
+    ("scheme", "variable", "options", "allow_http"),
+    [
+        ("s3", "AWS_ENDPOINT_URL", {}, True),
+        ("s3", "AWS_ENDPOINT_URL", {"aws_endpoint": "https://h"}, None),
+        ("s3", "AZURE_STORAGE_ENDPOINT", {}, None),
+        ("az", "AZURE_STORAGE_ENDPOINT", {}, True),
+        ("gs", "AWS_ENDPOINT_URL", {}, None),
+    ],
+)
+def test_endpoint_of_the_environment_counts_where_no_option_gives_one(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, variable: str, options: dict[str, str], allow_http: bool | None
+) -> None:
+    monkeypatch.setenv(variable, "http://h")
+
+    assert client_settings(options, authority="bucket", scheme=scheme).client.get("allow_http") is allow_http
+
+
+def test_option_that_the_store_does_not_have_brings_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match="no option aws_endpont: did you mean aws_endpoint"):
+        open_storage("s3://bucket/t", {"AWS_ENDPONT": "http://h"})
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"fs.s3a.attempts.maximum": "0"},
