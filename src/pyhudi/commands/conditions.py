@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pyhudi import HudiTable
 
 _CONDITION = re.compile(r"\s*(\S+?)\s*(==|!=|<>|<=|>=|=|<|>|\bnot in\b|\bin\b)\s*(.*?)\s*", re.DOTALL)
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_ITEM: Final = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^,'\"])+")
+_JOINED: Final = re.compile(r"\s(and|or)\s", re.IGNORECASE)
 _OPERATORS = {"=": "==", "<>": "!="}
 
 
@@ -41,10 +44,26 @@ def _condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
     if found is None:
         raise ConfigError("a condition is a column, an operator and a value, such as 'fare > 10'", given=text)
     name, operator, value = found.groups()
+    _check_value(value, text)
     operator = _OPERATORS.get(operator, operator)
     if operator in {"in", "not in"}:
-        return name, operator, [value_of(name, text.strip(), schema) for text in value.strip("()").split(",")]
+        return name, operator, [value_of(name, item.strip(), schema) for item in _ITEM.findall(value.strip("()"))]
     return name, operator, value_of(name, value, schema)
+
+
+def _check_value(value: str, text: str) -> None:
+    """Raise `ConfigError` for what would be a second condition, or for quotes that do not enclose a value."""
+    bare = _QUOTED.sub("", value)
+    joined = _JOINED.search(f"{bare} ")
+    if joined is not None:
+        hint = (
+            "repeat --where, as all of several hold"
+            if joined[1].lower() == "and"
+            else "use 'in' for values of one column, or pyhudi query for other SQL"
+        )
+        raise ConfigError(f"--where takes one condition: {hint}; quote a value with this word", given=text)
+    if "'" in bare or '"' in bare:
+        raise ConfigError("a quote is not closed: enclose a value in the other kind of quotes", given=text)
 
 
 def value_of(name: str, text: str, schema: pa.Schema) -> Any:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 from pyhudi.commands.arguments import DRY_RUN, JSON, TABLE, argument, command, names_of, one_of, opened
 from pyhudi.commands.output import Output, progress_on_terminal
 from pyhudi.errors import InvalidRequestError
+
+_NOTHING_EXAMINED: Final = (
+    "no file slice was examined: there are no more writes than the policy retains (hoodie.clean.commits.retained, 10),"
+    " or none has changed a partition since the last clean"
+)
 
 
 @command(
@@ -39,7 +45,10 @@ def clean(chosen: argparse.Namespace, output: Output) -> None:
     """Delete the file slices that no retained state of the table needs."""
     services = opened(chosen).services
     if chosen.dry_run:
-        output.plan(services.plan_clean(), "deletes", stays="file slices stay")
+        planned = services.plan_clean()
+        output.plan(planned, "deletes", stays="file slices stay")
+        if not planned.num_rows:
+            output.note(_NOTHING_EXAMINED)
         return
     output.result(services.clean(on_progress=progress_on_terminal()), none="nothing to clean")
 

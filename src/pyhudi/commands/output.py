@@ -10,9 +10,10 @@ import json
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from pyhudi.commands.safe_text import safe_text
 from pyhudi.commands.table_text import json_value, record_lines, table_lines
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from pyhudi.engine.progress import OnProgress
     from pyhudi.errors import HudiError
+
+_REASONS_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Output:
     def plan(self, table: pa.Table, chosen: str, *, stays: str) -> None:
         """Write what would be done; eyes see the rows whose column `chosen` is true, and how many others there are.
 
-        `stays`: what happens to those, as in "12 file slices stay".
+        `stays`: what happens to those, as in "12 file slices stay". The most frequent reasons for it follow.
         """
         if self.as_json:
             self.rows(table)
@@ -83,8 +86,12 @@ class Output:
         rows = table.to_pylist()
         taken = [{name: value for name, value in row.items() if name != chosen} for row in rows if row[chosen]]
         self.records(taken, none="nothing would be done")
-        if len(rows) > len(taken):
+        reasons = Counter(row.get("reason") for row in rows if not row[chosen])
+        if reasons:
             self.line(f"{len(rows) - len(taken):,} {stays}")
+        for reason, count in reasons.most_common(_REASONS_MAX):
+            if reason:
+                self.line(f"    {count:,}: {reason}")
 
     def document(self, value: Any) -> None:
         """Write a JSON document, whatever `as_json` says. It is ASCII, so safe for a terminal."""

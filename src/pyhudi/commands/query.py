@@ -47,6 +47,8 @@ def query(chosen: argparse.Namespace, output: Output) -> int:
             connection.register(_TABLE, whole.to_arrow())
         answer = connection.sql(chosen.sql)
         rows = None if answer is None else answer.limit(chosen.limit + 1).to_arrow_table()
+    except duckdb.CatalogException as error:
+        raise InvalidRequestError(f"the table is called {_TABLE} in the query: {error}") from error
     except duckdb.Error as error:
         raise InvalidRequestError(f"DuckDB refuses the query: {error}") from error
     if rows is None:

@@ -54,7 +54,7 @@ GROUPS: Final[dict[str, dict[str, Listed]]] = {
         "doctor": Listed("what is wrong with a table, its store or this machine", "doctor"),
         "savepoint": Listed("keep a state readable; list, delete savepoints", "undo"),
         "restore": Listed("go back to an earlier state", "undo"),
-        "rollback": Listed("undo the newest write, or what dead writers left", "undo"),
+        "rollback": Listed("undo the newest write, by its instant, or what dead writers left", "undo"),
         "rebuild-metadata": Listed("build the metadata table again", "undo"),
     },
     "make and fill a table": {

@@ -24,9 +24,12 @@ _EPILOG = (
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < threading.TIMEOUT_MAX:
-        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
     return seconds
 
 

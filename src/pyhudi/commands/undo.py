@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from pyhudi.commands.arguments import DRY_RUN, EXIT_STATUS, JSON, TABLE, argument, command, one_of, opened
 from pyhudi.commands.output import Output, progress_on_terminal
 from pyhudi.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from pyhudi import HudiTable
 
 
 @command(
@@ -71,13 +76,22 @@ def rollback(chosen: argparse.Namespace, output: Output) -> None:
     if chosen.instant is None and chosen.dry_run:
         due = [row for row in table.services.due().to_pylist() if row["service"] == "rollback"]
         output.records(due)
+        _note_newest(table, chosen.path, output)
     elif chosen.instant is None:
         done = table.recovery.roll_back_failed_writes(eager=chosen.eager)
-        output.records([asdict(rollback) for rollback in done], none="nothing was left to roll back")
+        output.records([asdict(rollback) for rollback in done], none="dead writers left nothing to roll back")
+        _note_newest(table.refresh(), chosen.path, output)
     elif chosen.dry_run:
         output.rows(table.recovery.plan_rollback(chosen.instant), sizes=("size",))
     else:
         output.result(table.recovery.rollback(chosen.instant), none="")
+
+
+def _note_newest(table: HudiTable, path: str, output: Output) -> None:
+    """Say how the newest completed write is undone, which only its instant does."""
+    for write in table.inspect.history(limit=1).to_pylist():
+        command_line = shlex.join(["pyhudi", "rollback", path, write["instant"]])
+        output.note(f"the newest completed write ({write['operation']}) stays; to undo it: {command_line}")
 
 
 @command(TABLE, DRY_RUN, JSON)

@@ -99,7 +99,18 @@ def test_plan_for_eyes_shows_what_would_be_done_and_counts_the_rest(
     path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["archive", path, "--dry-run"]) == 0
-    assert capsys.readouterr().out == "nothing would be done\n3 instants stay\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "nothing would be done",
+        "3 instants stay",
+        "    3: there are 3 completed commits, and 30 may be there",
+    ]
+
+
+def test_plan_of_a_clean_for_eyes_says_why_nothing_is_deleted(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clean", path, "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "nothing would be done\n"
+    assert "hoodie.clean.commits.retained" in shown.err
 
 
 def test_clean_deletes_what_no_retained_state_needs(path: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +140,11 @@ def test_rollback_undoes_the_newest_write(path: str, capsys: pytest.CaptureFixtu
     last = opened(path).inspect.timeline()["instant"].to_pylist()[-1]
     assert told(["rollback", path, last], capsys)["instant"] == last
     assert opened(path).scan(["ts"]).to_arrow()["ts"].to_pylist() == [1, 1]
-    assert told(["rollback", path], capsys) == []
+    newest = opened(path).inspect.history(limit=1)["instant"].to_pylist()[0]
+    assert main(["rollback", path]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "dead writers left nothing to roll back\n"
+    assert shown.err == f"the newest completed write (upsert) stays; to undo it: pyhudi rollback {path} {newest}\n"
 
 
 def test_index_is_built_listed_and_dropped(path: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import pyhudi
 from pyhudi.commands.command_line import main
+from pyhudi.commands.conditions import conditions_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
 
@@ -72,6 +73,44 @@ def test_condition_that_is_none_is_refused(
 ) -> None:
     assert main([command, path, "--where", condition]) == 2
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("condition", "hint"),
+    [
+        ("city = 'rome' and fare > 3", "repeat --where"),
+        ("city = rome AND fare > 3", "repeat --where"),
+        ("city in ('rome', 'oslo') or id = 1", "pyhudi query"),
+        ("city = 'rome", "quote is not closed"),
+    ],
+)
+@pytest.mark.parametrize("command", ["sample", "export"])
+def test_several_conditions_in_one_are_refused(
+    command: str, condition: str, hint: str, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = [str(tmp_path / "out")] if command == "export" else []
+    assert main([command, path, *target, "--where", condition]) == 2
+    assert hint in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [("city = 'Trinidad and Tobago'", "Trinidad and Tobago"), ('city = "O\'Higgins"', "O'Higgins")],
+)
+def test_quoted_value_may_have_any_word(condition: str, value: str) -> None:
+    assert conditions_of([condition], SCHEMA) == [("city", "==", value)]
+
+
+def test_items_of_a_list_may_have_commas_in_quotes() -> None:
+    assert conditions_of(["city in ('a, b', c)"], SCHEMA) == [("city", "in", ["a, b", "c"])]
+
+
+def test_query_of_another_table_name_says_what_the_table_is_called(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["query", path, "select * from rides"]) == 2
+    assert "the table is called t" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
