@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.support.ingestions import ids_in, ingestion, run_until_idle, topic_settings
 from tests.support.kafka import Broker
+from tests.support.ports import free_port
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
 import pyhudi
@@ -21,6 +22,7 @@ from pyhudi.errors import ConfigError, SourceDataLostError, SourceError, Unsuppo
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.ingest import Ingestion, checkpoint_of, ingest
+from pyhudi.streamer.sources import kafka_client
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
@@ -212,6 +214,18 @@ def test_latest_without_columns_is_refused_as_it_would_pass_messages_over(broker
 def test_topic_that_is_not_there_is_an_error_of_the_source(broker: Broker):
     with pytest.raises(SourceError, match="no such topic"):
         ingest(ingestion(topic_settings(broker, "not-there"), MemoryStorage()))
+
+
+def test_broker_that_is_away_is_named_and_its_client_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(kafka_client, "ANSWER_SECONDS", 0.5)
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(SourceError, match="no broker answers") as caught:
+        kafka_client.topic_of(kafka_client.broker_of({"bootstrap.servers": address}), "orders")
+    assert caught.value.context["servers"] == address
+    assert capfd.readouterr().err == ""
+    assert any(address in record.message for record in caplog.records if record.name == "pyhudi.kafka")
 
 
 def test_checkpoint_of_a_commit_of_jvm_hudi_is_gone_on_from(broker: Broker):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError
 from pyhudi.streamer.sources.kafka_offsets import Bounds, Offsets
 
+_log = logging.getLogger("pyhudi.kafka")
+_log.addHandler(logging.NullHandler())  # else each attempt to connect would be a line of the standard error
 MESSAGES: Final = pa.schema(
     [
         pa.field("partition", pa.int32(), nullable=False),
@@ -34,6 +37,9 @@ _ASKED_AGAIN: Final = 20
 _PAUSE_SECONDS: Final = 0.5
 _PASSING: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 """The errors of a topic that was made a moment ago, or whose leader changes."""
+_AWAY: Final = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+)
 _WAIT_SECONDS: Final = 0.2
 _AT_ONCE: Final = 20_000
 _OF_CONSUMERS: Final = (
@@ -72,7 +78,7 @@ class Broker:
         process = os.getpid()
         if process not in self._admins:
             of_admin = {name: value for name, value in self.options.items() if not name.startswith(_OF_CONSUMERS)}
-            self._admins[process] = AdminClient(of_admin)
+            self._admins[process] = AdminClient(of_admin, logger=_log)
         return self._admins[process]
 
     def forget(self) -> None:
@@ -98,14 +104,17 @@ def topic_of(broker: Broker, topic: str) -> tuple[str | None, Bounds]:
     The last offset is the one up to which the isolation level of the options lets messages be read. Raises
     `SourceError` where there is no such topic. Cost: three requests; more while a topic has no leader.
     """
-    with _failures(topic):
+    with _failures(broker.options, topic):
         for _ in range(_ASKED_AGAIN):
+            admin = broker.admin()
             try:
-                return _asked(broker.admin(), broker.options, topic)
+                return _asked(admin, broker.options, topic)
             except KafkaException as error:
                 broker.forget()
                 if error.args[0].code() not in _PASSING:
                     raise
+            finally:
+                admin.poll(0)  # hands what the client has logged to the logger
             SYSTEM.clock.sleep(_PAUSE_SECONDS)
         return _asked(broker.admin(), broker.options, topic)
 
@@ -153,8 +162,8 @@ def read_messages(
         "auto.offset.reset": "error",
         "enable.partition.eof": "true",
     }
-    with _failures(topic):
-        consumer = Consumer(settings)
+    with _failures(options, topic):
+        consumer = Consumer(settings, logger=_log)
         try:
             consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in wanted])
             batches.extend(_arrow(messages, end, schema) for messages in _until(consumer, topic, wanted))
@@ -216,7 +225,7 @@ def _arrow(messages: Sequence[Any], end: Offsets, schema: pa.Schema) -> pa.Recor
 
 
 @contextmanager
-def _failures(topic: str) -> Iterator[None]:
+def _failures(options: Mapping[str, str], topic: str) -> Iterator[None]:
     """Errors of Kafka's client as ours."""
     try:
         yield
@@ -231,4 +240,9 @@ def _failures(topic: str) -> Iterator[None]:
             ) from error
         if code == KafkaError._INVALID_ARG:
             raise ConfigError(f"Kafka's client refuses an option: {cause}", topic=topic) from error
-        raise SourceError(f"Kafka's client failed: {cause}", topic=topic) from error
+        servers = options.get("bootstrap.servers")
+        if code in _AWAY:
+            raise SourceError(
+                f"no broker answers: check that one runs at bootstrap.servers: {cause}", topic=topic, servers=servers
+            ) from error
+        raise SourceError(f"Kafka's client failed: {cause}", topic=topic, servers=servers) from error
