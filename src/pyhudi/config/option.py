@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
 from pyhudi.config.parsers import Parser, parser_of_default
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
@@ -18,10 +21,19 @@ from pyhudi.errors import ConfigError, UnsupportedFeatureError
 T = TypeVar("T")
 D = TypeVar("D")
 _METADATA_KEY = "option"
+_PACKAGE: Final = f"{Path(__file__).parent.parent}/"
 
 
 class OptionWarning(UserWarning):
     """An option has no effect, because its key is unknown or its function is not built yet."""
+
+
+def warn_of_option(message: str) -> None:
+    """Warn (`OptionWarning`) at the line outside of pyhudi whose call led here: there the option is given."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, OptionWarning, stacklevel=level)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pyhudi.config.location import LocationOptions
-from pyhudi.config.option import Option, OptionWarning, options_of, text_of
+from pyhudi.config.option import Option, options_of, text_of, warn_of_option
 from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions
 from pyhudi.config.options_catalogs import CatalogOptions
@@ -180,16 +179,16 @@ def _refuse_or_warn(key: str, text: str, side: Side) -> None:
     area = unsupported_area(key)
     if area is not None:
         if not area.is_quiet(text):
-            warnings.warn(f"{key} has no effect ({area.area}: {area.reason})", OptionWarning, stacklevel=4)
+            warn_of_option(f"{key} has no effect ({area.area}: {area.reason})")
         return
     if is_refusable(key):
         return
     nearest = nearest_key(key.lower())
     if key.lower().startswith("hoodie."):
         hint = f": did you mean {nearest}?" if nearest else ", and no key that is known looks like it"
-        warnings.warn(f"{key} has no effect: this key is unknown{hint}", OptionWarning, stacklevel=4)
+        warn_of_option(f"{key} has no effect: this key is unknown{hint}")
     elif nearest is not None and nearest in OPTIONS and not nearest.startswith("hoodie."):
-        warnings.warn(f"{key} has no effect: did you mean {nearest}?", OptionWarning, stacklevel=4)
+        warn_of_option(f"{key} has no effect: did you mean {nearest}?")
 
 
 def warn_of_defaults_file() -> None:
@@ -200,8 +199,6 @@ def warn_of_defaults_file() -> None:
     folder = os.environ.get(_FOLDER_VARIABLE, _FOLDER)
     file = Path(folder.removeprefix("file:"), _NAME)
     if file.is_file():
-        warnings.warn(
-            f"the options in {file} have no effect: pyhudi reads none but those that it is given, as in hudi_options",
-            OptionWarning,
-            stacklevel=5,
+        warn_of_option(
+            f"the options in {file} have no effect: pyhudi reads none but those that it is given, as in hudi_options"
         )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
-from pyhudi.config.option import OptionWarning, read_group, text_of
+from pyhudi.config.option import read_group, text_of, warn_of_option
 from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions, bucket_problems
 from pyhudi.config.options_catalogs import CatalogOptions
@@ -95,11 +94,9 @@ class WriteConfig:
         config = WriteConfig(**groups, extra_metadata=extra_metadata)
         check_combination(config)
         if config.logs.max_block_size > BLOCK_BYTES_MAX:
-            warnings.warn(
+            warn_of_option(
                 f"hoodie.logfile.data.block.max.size exceeds the limit of memory per task: blocks have"
-                f" {BLOCK_BYTES_MAX} bytes",
-                OptionWarning,
-                stacklevel=3,
+                f" {BLOCK_BYTES_MAX} bytes"
             )
         return config
 

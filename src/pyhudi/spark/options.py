@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pyhudi.config.option import OptionWarning
+from pyhudi.config.option import warn_of_option
 from pyhudi.config.options_write import DEFAULT_METADATA_PREFIX, METADATA_PREFIX
 from pyhudi.config.spelling import is_option_name, spelled
 from pyhudi.errors import UnsupportedFeatureError
@@ -66,5 +65,5 @@ def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 option=name,
             )
         if not is_option_name(name, metadata_prefix=prefix) and not select_storage_options({name: ""}):
-            warnings.warn(f"{name} has no effect on a Hudi table", OptionWarning, stacklevel=2)
+            warn_of_option(f"{name} has no effect on a Hudi table")
     return found

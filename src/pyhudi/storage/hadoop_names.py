@@ -7,11 +7,10 @@ refuses those: otherwise it would write without encryption, or under another ide
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyhudi.config.option import OptionWarning
+from pyhudi.config.option import warn_of_option
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
 # The words in the name of an unknown option that mark it as an option for identity or for the protection of data.
@@ -57,7 +56,7 @@ class Names:
                     " docs/design/storage.md for the supported options",
                     option=f"{prefix}{name}",
                 )
-            warnings.warn(f"{prefix}{name} has no effect: pyhudi does not know it", OptionWarning, stacklevel=2)
+            warn_of_option(f"{prefix}{name} has no effect: pyhudi does not know it")
 
 
 def below(options: Mapping[str, str], prefix: str) -> dict[str, str]:

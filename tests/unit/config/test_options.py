@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import pyhudi
 import pyhudi.config
 from pyhudi.config.enums import QueryType, TimelineTimezone
 from pyhudi.config.option import Option, OptionWarning, text_of
@@ -175,3 +178,11 @@ def test_layout_is_known_by_all_its_spellings(text, layout):
     assert option.parse(text).name == layout
     with pytest.raises(ConfigError, match="one of LINEAR, ZORDER, HILBERT"):
         option.parse("spiral")
+
+
+def test_warning_of_an_option_points_to_the_line_of_the_caller(tmp_path: Path):
+    with pytest.warns(OptionWarning) as caught:
+        pyhudi.HudiTable.create(
+            str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]), hudi_options={"hoodie.no.such.key": "1"}
+        )
+    assert {warning.filename for warning in caught} == {__file__}

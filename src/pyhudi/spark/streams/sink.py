@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.config.option import OptionWarning, options_of, read_group
+from pyhudi.config.option import options_of, read_group, warn_of_option
 from pyhudi.config.options_streams import StreamSinkOptions
 from pyhudi.errors import ConfigError
 from pyhudi.format.timeline.instant import parse_instant_time
@@ -135,7 +134,7 @@ def batch_writer(
     sink = read_group(StreamSinkOptions, {name: str(value) for name, value in given.items() if name in _NAMES})
     for name in given:
         if name.startswith("hoodie.datasource.write.streaming.") and name not in _NAMES:
-            warnings.warn(f"{name} has no effect on a stream of pyhudi", OptionWarning, stacklevel=2)
+            warn_of_option(f"{name} has no effect on a stream of pyhudi")
     written = {name: value for name, value in given.items() if ".write.streaming." not in name.lower()}
     return BatchWriter(
         path=path,

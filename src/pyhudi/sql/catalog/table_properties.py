@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from pyhudi.config.option import OptionWarning
+from pyhudi.config.option import warn_of_option
 from pyhudi.errors import ConfigError
 from pyhudi.spark.settings import settings_of
 
@@ -51,10 +50,8 @@ def _warn_if_misspelled(name: str) -> None:
     """Warn of a property that is the catalog's alone, and nearly has the name of one that would make the table."""
     near = difflib.get_close_matches(name.lower(), _LONG, n=1, cutoff=0.8)
     if near:
-        warnings.warn(
-            f"the property {name} means nothing to Hudi, and is only kept in the catalog: did you mean {near[0]}?",
-            OptionWarning,
-            stacklevel=4,
+        warn_of_option(
+            f"the property {name} means nothing to Hudi, and is only kept in the catalog: did you mean {near[0]}?"
         )
 
 
