@@ -19,7 +19,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
 
 Look = Callable[[pyhudi.HudiTable], object]
-MOMENTS_MAX = 6
+MOMENTS_MAX = 12
 OFTEN = {
     "hoodie.clean.commits.retained": "1",
     "hoodie.keep.min.commits": "2",
@@ -64,18 +64,28 @@ def files_of(builder: TableBuilder) -> dict[str, bytes]:
     return {info.path: storage.read(info.path) for info in storage.list_recursive("")}
 
 
-def changing(builder: TableBuilder, at: int, change: Callable[[Storage], None]) -> FaultStorage:
-    """The table in a store that changes it at its operation with this number."""
+class ChangingStorage(FaultStorage):
+    """A store in which a table changes before the operation with a number; hooks run before changes, not before reads."""
+
+    def __init__(self, inner: Storage, at: int, change: Callable[[Storage], None]) -> None:
+        super().__init__(inner)
+        self._at, self._change = at, change
+        self._counter = itertools.count()
+        self.is_changed = False
+
+    def _record(self, name: str, path: str) -> None:
+        super()._record(name, path)
+        if next(self._counter) == self._at:
+            self._change(self.inner)
+            self.is_changed = True
+
+
+def changing(builder: TableBuilder, at: int, change: Callable[[Storage], None]) -> ChangingStorage:
+    """The table in a store that changes it before its operation with this number."""
     inner = MemoryStorage()
     for path, data in files_of(builder).items():
         inner.put(path, data)
-    counter = itertools.count()
-
-    def hook(_: str, __: str) -> None:
-        if next(counter) == at:
-            change(inner)
-
-    return FaultStorage(inner, before=hook)
+    return ChangingStorage(inner, at, change)
 
 
 def look_at(storage: Storage, look: Look) -> object:
@@ -92,10 +102,13 @@ def test_rows_of_a_table_that_changes_are_those_before_or_after_the_change(chang
     after = contents(undisturbed)
     answers = 0
     for at in range(operations):
+        storage = changing(builder, at, CHANGES[change])
         try:
-            rows = contents(changing(builder, at, CHANGES[change]))
+            rows = contents(storage)
         except HudiError:
             continue
+        finally:
+            assert storage.is_changed
         answers += 1
         assert rows in (before, after)
     assert answers
@@ -112,10 +125,13 @@ def test_look_at_a_table_that_changes_answers_or_raises_an_error_of_pyhudi(
     operations = len(undisturbed.operations)
     answers = 0
     for at in range(0, operations, max(1, operations // MOMENTS_MAX)):
+        storage = changing(builder, at, CHANGES[change])
         try:
-            answer = look_at(changing(builder, at, CHANGES[change]), LOOKS[name])
+            answer = look_at(storage, LOOKS[name])
         except HudiError:
             continue
+        finally:
+            assert storage.is_changed
         answers += 1
         if name == "doctor":
             severe = [one for one in answer.to_pylist() if one["severity"] != "note"]  # type: ignore[attr-defined]
