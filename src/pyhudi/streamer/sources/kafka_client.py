@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from pyhudi.errors import ConfigError, SourceDataLostError, SourceError
 from pyhudi.streamer.sources.kafka_offsets import Bounds, Offsets
 
 _log = logging.getLogger("pyhudi.kafka")
-_log.addHandler(logging.NullHandler())  # else each attempt to connect would be a line of the standard error
+_log.addHandler(logging.NullHandler())
 MESSAGES: Final = pa.schema(
     [
         pa.field("partition", pa.int32(), nullable=False),
@@ -53,6 +54,25 @@ _OF_CONSUMERS: Final = (
     "heartbeat.",
 )
 _OF_JAVA: Final = ("key.deserializer", "value.deserializer", "schema.registry.")
+_SAID_OF_CLIENT: Final = re.compile(r"\[rdkafka#[^]]*\]|\(after .*")
+"""What differs where the same is said again: the name of the client, and how long it took."""
+_SAID_AGAIN_SECONDS: Final = 60.0
+_SAID_MAX: Final = 100
+_said: Final[dict[str, float]] = {}
+
+
+def _is_due(record: logging.LogRecord) -> bool:
+    """Whether Kafka's client has not said this in the last minute: it says each attempt to connect, many a second."""
+    text, now = _SAID_OF_CLIENT.sub("", record.getMessage()), SYSTEM.clock.monotonic()
+    if now - _said.get(text, -_SAID_AGAIN_SECONDS) < _SAID_AGAIN_SECONDS:
+        return False
+    if len(_said) >= _SAID_MAX:
+        _said.clear()
+    _said[text] = now
+    return True
+
+
+_log.addFilter(_is_due)
 
 
 def client_options(given: Mapping[str, str]) -> dict[str, str]:
