@@ -20,18 +20,19 @@ Transform: TypeAlias = Callable[[pa.Table], Any]
 Transformers: TypeAlias = str | Transform | Sequence[str | Transform] | None
 _SOURCE: Final = "<SRC>"
 _VIEW: Final = "source_rows"
+_ANSWERS_MAX: Final = 4096
 _SQL, _FILE, _FLAT = "SqlQueryBasedTransformer", "SqlFileBasedTransformer", "FlatteningTransformer"
 
 
 def transforms_of(given: Transformers, options: Mapping[str, str]) -> tuple[Transform, ...]:
-    """The transformers with these names, in their order; functions stand for themselves.
+    """The transformers with these names, in their order, and functions; each of them is hashable.
 
     A name may be `id:name`: then an option that ends in `.id` is for this transformer alone, and counts over the one
     without it. Raises `ConfigError` where their options are missing, or ids are not those of a chain, and
     `UnsupportedFeatureError` for others, and for SQL without DuckDB. Cost: a read of each file with SQL.
     """
     return tuple(
-        transformer if callable(transformer) else _named(*_id_and_name(transformer), options)
+        functools.partial(transformer) if callable(transformer) else _named(*_id_and_name(transformer), options)
         for transformer in _chain(given)
     )
 
@@ -146,21 +147,25 @@ def transformed(rows: pa.Table, transforms: Sequence[Transform]) -> pa.Table:
 def derived_columns(rows: pa.Table, names: Sequence[str], transforms: Sequence[Transform]) -> list[str]:
     """The columns with these names that the transformers make without being given them.
 
-    Cost: runs of the transformers over no rows: one, or one a name where they ask for some of these columns.
+    Cost: runs of the transformers over no rows: one, or one a name where they ask for some of these columns; none where
+    the same was asked before.
     """
-    none = rows.slice(0, 0)
     if not names:
         return []
-    made = _made_without(none, names, transforms)
+    chain = tuple(transforms)
+    made = _made_without(chain, rows.schema, tuple(names))
     if made is not None:
-        return made
-    return [name for name in names if _made_without(none, [name], transforms)]
+        return list(made)
+    return [name for name in names if _made_without(chain, rows.schema, (name,))]
 
 
-def _made_without(rows: pa.Table, names: Sequence[str], transforms: Sequence[Transform]) -> list[str] | None:
+@functools.lru_cache(maxsize=_ANSWERS_MAX)
+def _made_without(
+    transforms: tuple[Transform, ...], schema: pa.Schema, names: tuple[str, ...]
+) -> tuple[str, ...] | None:
     """Which of these columns the transformers make of rows without them; None where they cannot do without."""
     try:
-        found = transformed(rows.drop_columns(list(names)), transforms)
+        found = transformed(schema.empty_table().drop_columns(list(names)), transforms)
     except Exception:  # noqa: BLE001  # functions of users raise anything, as for a column that is missing
         return None
-    return [name for name in names if name in found.column_names]
+    return tuple(name for name in names if name in found.column_names)
