@@ -65,7 +65,7 @@ def files_of(builder: TableBuilder) -> dict[str, bytes]:
 
 
 class ChangingStorage(FaultStorage):
-    """A store in which a table changes before the operation with a number; hooks run before changes, not before reads."""
+    """A store in which a table changes before an operation; hooks of the base class do not run before reads."""
 
     def __init__(self, inner: Storage, at: int, change: Callable[[Storage], None]) -> None:
         super().__init__(inner)
