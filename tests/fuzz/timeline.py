@@ -87,7 +87,7 @@ def _check_instant_time(data: bytes) -> None:
     moment = parse_instant_time(text, UTC)
     if moment is not None and len(text) == 17:
         require(format_instant_time(moment, UTC) == text, "the moment has another instant time")
-    asked = instant_time_from_user(text)
+    asked = instant_time_from_user(text, UTC)
     require(asked.isdigit() and asked.isascii(), "an instant time from a user is not made of digits")
     require(next_instant_time(asked) > asked, "the next instant time is not later")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from pyhudi.config.enums import QueryType
@@ -43,6 +44,19 @@ def time_text(text: Any, argument: str) -> str:
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f"{argument} must be a time as text, such as '2024-01-31 10:00:00'", given=repr(text))
     return text
+
+
+def moment_text(moment: Any, argument: str) -> str:
+    """A time for reads as text: text, or a `datetime` with a time zone, to the millisecond."""
+    if not isinstance(moment, datetime):
+        return time_text(moment, argument)
+    if moment.utcoffset() is None:
+        raise ConfigError(
+            f"{argument} has no time zone: give it one, such as {argument}.replace(tzinfo=UTC), or by"
+            f" {argument}.astimezone() that of this machine",
+            given=repr(moment),
+        )
+    return moment.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
 
 
 def query_type_of(text: Any) -> QueryType:

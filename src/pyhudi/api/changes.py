@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.api.arguments import time_text
+from pyhudi.api.arguments import moment_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.scan import Scan, scan_of_changes
 from pyhudi.config.enums import QueryType
@@ -100,8 +101,8 @@ def _not_of_changes(method: str) -> UnsupportedFeatureError:
 
 def changes_of(
     handle: TableHandle,
-    begin: str | None,
-    end: str | None,
+    begin: str | datetime | None,
+    end: str | datetime | None,
     columns: Sequence[str] | None,
     where: Where,
     form: str | None,
@@ -112,8 +113,8 @@ def changes_of(
     request = ReadConfig.from_options(handle.options)
     if form == "latest_state" or (form is None and not request.change_data):
         return scan_of_changes(handle, begin, end, columns, where)
-    begin = request.begin if begin is None else begin_of(time_text(begin, "begin"))
-    end = request.end if end is None else time_text(end, "end")
+    begin = request.begin if begin is None else begin_of(moment_text(begin, "begin"))
+    end = request.end if end is None else moment_text(end, "end")
     request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end, change_data=True)
     changes = plan_changes(handle.state, request, handle.mergers, typed=form == "cdc_typed")
     names = checked_names(changes.schema.names, columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ _KEY = [RECORD_KEY, PARTITION_PATH]
 _BEFORE, _AFTER = "row before", "row after"
 
 
-def difference(handle: TableHandle, begin: str, end: str | None) -> pa.Table:
+def difference(handle: TableHandle, begin: str | datetime, end: str | datetime | None) -> pa.Table:
     """The rows that differ between two moments. See `HudiTable.diff`."""
     before, after = (scan_of(handle, None, None, as_of=moment, query_type="snapshot") for moment in (begin, end))
     if not set(_KEY) <= {*before.columns} & {*after.columns} or not handle.state.config.record_key_fields:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -160,7 +160,7 @@ class HudiTable(RowVerbs, Nouns):
             table_version: 6, 8 or 9.
             merger: how two versions of a record become one: of `pyhudi.mergers`, or a class of your own. The table
                 stores its name.
-            hudi_options: options as in `for_path`, and of new tables.
+            hudi_options: as in `for_path`, and of how the table is stored: only these are kept, as its properties.
 
         Raises:
             TableExistsError: there is a table already.
@@ -293,7 +293,7 @@ class HudiTable(RowVerbs, Nouns):
         columns: Sequence[str] | None = None,
         where: Where = None,
         *,
-        as_of: str | None = None,
+        as_of: str | datetime | None = None,
         query_type: str | None = None,
     ) -> Scan:
         """The rows of one moment, to be had as Arrow, pandas, polars, duckdb, or a Spark DataFrame.
@@ -304,8 +304,8 @@ class HudiTable(RowVerbs, Nouns):
             columns: their names; all if none are given, the `_hoodie_*` ones among them.
             where: `[("city", "==", "oslo"), ("fare", ">", 10)]`, or an Arrow expression. A row without a value passes
                 no comparison, as in SQL; such rows are found by `pc.field("city").is_null()`.
-            as_of: the rows as they were at this time: an instant, `2024-01-31`, or `2024-01-31 10:00:00`; or at the
-                savepoint with this name.
+            as_of: the rows as they were at this time: an instant, or `2024-01-31 10:00:00` in the zone of the table's
+                instants, or `…+01:00`, or a `datetime` with a time zone; or at the savepoint with this name.
             query_type: "snapshot", or "read_optimized": without the logs of a merge-on-read table, so the rows as of
                 the last compaction, at the cost of a copy-on-write table.
 
@@ -327,8 +327,8 @@ class HudiTable(RowVerbs, Nouns):
         """The rows with these record keys, in no order; none for a key that the table does not have.
 
         `keys`: values of the key column; tuples where several columns make the key. `columns`: all if none are given.
-        Raises `ConfigError` for keys of another form, and an unknown column. Cost: with a record index two listings,
-        a block of the index per key, and the row groups that may hold it; else that of a `scan` with a condition.
+        Raises `ConfigError` for keys of another form or type, and unknown columns. Cost: with a record index two
+        listings, a block of the index per key, and the row groups that may hold it; else that of a filtered `scan`.
         """
         from pyhudi.api.scan import lookup
 
@@ -336,8 +336,8 @@ class HudiTable(RowVerbs, Nouns):
 
     def changes(
         self,
-        begin: str | None = None,
-        end: str | None = None,
+        begin: str | datetime | None = None,
+        end: str | datetime | None = None,
         *,
         columns: Sequence[str] | None = None,
         where: Where = None,
@@ -356,8 +356,8 @@ class HudiTable(RowVerbs, Nouns):
         columns, null where there is none. The files from before each change are needed.
 
         Args:
-            begin: a completion time (`WriteResult.completion_time`); in table version 6 an instant. `earliest`
-                or None: from the beginning.
+            begin: a completion time (`WriteResult.completion_time`); in table version 6 an instant; or any time, as
+                `as_of`. `earliest` or None: from the beginning.
             end: the same; None: until the table was opened.
             columns: as in `scan`.
             where: as in `scan`.

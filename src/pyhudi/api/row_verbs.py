@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class RowVerbs:
 
         return change_rows(self.handle, where, None, hudi_options, call="delete_where")
 
-    def diff(self, begin: str, end: str | None = None) -> pa.Table:
+    def diff(self, begin: str | datetime, end: str | datetime | None = None) -> pa.Table:
         """The rows that differ between two moments, by record key; also backwards in time.
 
         Columns: op ("i": only the state at `end` has the row; "d": only that at `begin`; "u": both have it, with other

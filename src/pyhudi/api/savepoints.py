@@ -106,7 +106,7 @@ def _checked(name: str) -> str:
 
 def _is_time(name: str) -> bool:
     try:
-        instant_time_from_user(name)
+        instant_time_from_user(name, None)
     except ConfigError:
         return False
     return True

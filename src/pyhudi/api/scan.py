@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import HudiOptions, query_type_of, time_text
+from pyhudi.api.arguments import HudiOptions, moment_text, query_type_of
 from pyhudi.api.display import bytes_text, counted
 from pyhudi.api.explanation import ScanExplanation, explanation_of
 from pyhudi.api.handle import TableHandle
@@ -38,7 +39,9 @@ from pyhudi.read.skipping.column_statistics import IndexUse
 from pyhudi.read.skipping.expression_conditions import asked_of_scan
 from pyhudi.read.skipping.metadata_read import MetadataOfRead
 from pyhudi.read.skipping.record_index import groups_of_where, where_of_keys
+from pyhudi.table.instant_times import table_zone
 from pyhudi.table.savepoints import savepoint_named
+from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
 if TYPE_CHECKING:
@@ -254,7 +257,7 @@ def scan_of(
     columns: Sequence[str] | None,
     where: Where,
     *,
-    as_of: str | None,
+    as_of: str | datetime | None,
     query_type: str | None,
 ) -> Scan:
     """A scan of the rows at one moment; what is not asked for is as the table's options say."""
@@ -265,7 +268,7 @@ def scan_of(
             kind = QueryType.SNAPSHOT
         request = replace(request, query_type=kind, change_data=False)
         if as_of is not None:
-            moment, is_savepoint = _moment(handle, time_text(as_of, "as_of"))
+            moment, is_savepoint = _moment(handle, moment_text(as_of, "as_of"))
             request = replace(request, as_of=moment, is_savepoint=is_savepoint)
     return _scan(handle, request, columns, where)
 
@@ -276,7 +279,7 @@ def _moment(handle: TableHandle, as_of: str) -> tuple[str, bool]:
     Cost: nothing for a time; else a read per savepoint.
     """
     try:
-        return instant_time_from_user(as_of), False
+        return instant_time_from_user(as_of, table_zone(handle.state.config)), False
     except ConfigError as error:
         named = savepoint_named(handle.state.storage, handle.state.timeline, as_of)
         if named is None:
@@ -287,6 +290,7 @@ def _moment(handle: TableHandle, as_of: str) -> tuple[str, bool]:
 def lookup(handle: TableHandle, keys: Iterable[Any], columns: Sequence[str] | None) -> pa.Table:
     """The rows with these record keys. See `HudiTable.lookup`."""
     where = where_of_keys(handle.state, keys)
+    _check_key_types(handle, where)
     groups = groups_of_where(handle.state, where)
     if groups is None:
         return scan_of(handle, columns, where, as_of=None, query_type="snapshot").to_arrow()
@@ -294,13 +298,30 @@ def lookup(handle: TableHandle, keys: Iterable[Any], columns: Sequence[str] | No
     return read_few_rows(handle.state.storage, plan, columns, where)
 
 
+def _check_key_types(handle: TableHandle, where: Sequence[Any]) -> None:
+    """Raise `ConfigError`, which has the types of the key columns, if a key cannot be compared with them."""
+    schema = load_table_schema(handle.state)
+    columns = [name for name, *_ in where[0]]
+    if schema is None or not set(columns) <= set(schema.arrow.names):
+        return
+    try:
+        condition_of(where, schema.arrow)
+    except ConfigError as error:
+        types = ", ".join(f"{name} is {schema.arrow.field(name).type}" for name in columns)
+        raise ConfigError(f"keys must have the types of the key columns: {types}") from error
+
+
 def scan_of_changes(
-    handle: TableHandle, begin: str | None, end: str | None, columns: Sequence[str] | None, where: Where
+    handle: TableHandle,
+    begin: str | datetime | None,
+    end: str | datetime | None,
+    columns: Sequence[str] | None,
+    where: Where,
 ) -> Scan:
     """A scan of the rows that were written in a range of time."""
     request = ReadConfig.from_options(handle.options)
-    begin = request.begin if begin is None else begin_of(time_text(begin, "begin"))
-    end = request.end if end is None else time_text(end, "end")
+    begin = request.begin if begin is None else begin_of(moment_text(begin, "begin"))
+    end = request.end if end is None else moment_text(end, "end")
     request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end, change_data=False)
     return _scan(handle, request, columns, where)
 

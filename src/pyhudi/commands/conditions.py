@@ -28,7 +28,11 @@ WHERE: Final = argument(
     metavar="CONDITION",
     help="only rows with e.g. 'fare > 10', 'city in oslo,rome'; all hold of several",
 )
-AS_OF: Final = argument("--as-of", metavar="TIME", help="as the rows were: an instant, a time, a savepoint")
+AS_OF: Final = argument(
+    "--as-of",
+    metavar="TIME",
+    help="as the rows were: an instant, a savepoint, or a time in the table's zone, or with its offset (…+01:00)",
+)
 
 
 def conditions_of(texts: list[str], schema: pa.Schema) -> list[tuple[str, str, Any]] | None:

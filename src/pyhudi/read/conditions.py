@@ -71,7 +71,7 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
             _bind(part, schema)
         _require_truth(whole, schema)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise ConfigError(f"the table cannot be filtered by this condition: {error}", columns=schema.names) from error
+        raise ConfigError(f"the table cannot be filtered by this condition: {error}") from error
     if comparisons is None and _names_a_number(whole):
         raise ConfigError("the condition names a column by its number, which differs between reads; name the column")
     floats = [field.name for field in schema if _has_floats(field.type)]

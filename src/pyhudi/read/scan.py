@@ -36,6 +36,7 @@ from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.archive.writes import block_filter, load_archived_writes, with_archive
 from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, with_names_of
+from pyhudi.table.instant_times import table_zone
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
@@ -137,7 +138,7 @@ def _plan_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -
     if config.as_of is not None and config.is_savepoint:
         return _plan_savepoint(table, config, mergers, config.as_of)
     if config.as_of is not None:
-        return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
+        return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of, table_zone(table.config)))
     view = load_read_view(table, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
     _check_newest(load_cleaned(table.storage, view), table.timeline)
     newest = _plan(table, config, mergers, view.latest, _blocks(view))
@@ -261,8 +262,9 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
             "(hoodie.populate.meta.fields=false): read it as a whole, or up to a moment",
             path=table.config.path,
         )
-    begin = EARLIEST if config.begin == EARLIEST else instant_time_from_user(config.begin)
-    end = instant_time_from_user(config.end) if config.end is not None else None
+    zone = table_zone(table.config)
+    begin = EARLIEST if config.begin == EARLIEST else instant_time_from_user(config.begin, zone)
+    end = instant_time_from_user(config.end, zone) if config.end is not None else None
     if end is not None and end < begin:
         raise ConfigError("the incremental range ends before it begins", begin=begin, end=end)
     positions = timeline_positions(table, begin)

@@ -22,6 +22,7 @@ from pyhudi.read.cdc.plan import ChangePlan
 from pyhudi.read.cdc.planning import SERVICES, plan_changes
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, timeline_positions
 from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.instant_times import table_zone
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.pending_clusterings import instants_of_clusterings
 from pyhudi.table.state import TableState
@@ -147,7 +148,7 @@ def first_offset(table: TableState, start: str) -> StreamOffset:
         return StreamOffset(EARLIEST).of(table)
     if text.lower() == START_LATEST:
         return StreamOffset(newest_position(table) or EARLIEST).of(table)
-    time = instant_time_from_user(text)
+    time = instant_time_from_user(text, table_zone(table.config))
     # The instant of a write stands for its completion: what the write itself wrote has been seen.
     return StreamOffset(timeline_positions(table, time).get(time, time)).of(table)
 

@@ -35,6 +35,22 @@ def test_delete_partition_with_a_dry_run_it_does_not_have_deletes_nothing(table:
     assert contents(table.handle.state.storage) == set(START)
 
 
+def test_new_table_keeps_options_of_how_it_is_stored_and_the_object_has_the_others(tmp_path: Path) -> None:
+    stored = {"hoodie.table.timeline.timezone": "UTC", "hoodie.table.cdc.enabled": "true"}
+    bucket = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+    of_writes = {"hoodie.clean.commits.retained": "3", "hoodie.write.num.retries.on.conflict.failures": "5"}
+    made = pyhudi.HudiTable.create(
+        tmp_path / "t", schema=SCHEMA, record_key="id", ordering_fields="ts", hudi_options=stored | bucket | of_writes
+    )
+
+    later = pyhudi.HudiTable.for_path(tmp_path / "t")
+    properties = later.handle.state.config.values
+    assert stored.items() | {("hoodie.bucket.index.num.buckets", "3")} <= properties.items()
+    assert not of_writes.keys() & properties.keys()
+    assert of_writes.items() <= made.handle.options.items()
+    assert later.handle.options == {}
+
+
 CALLS: dict[str, Callable[[pyhudi.HudiTable, dict[str, Any]], object]] = {
     "upsert": lambda table, options: table.upsert(rows((3, "oslo", 5, "b")), hudi_options=options),
     "insert": lambda table, options: table.insert(rows((3, "oslo", 5, "b")), hudi_options=options),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -106,6 +109,32 @@ def test_count_of_changes_and_of_past_rows_is_that_of_their_rows(kind: dict[str,
     assert table.changes(times[2]["completion_time"], times[1]["completion_time"]).count() == 2
     assert table.changes().count() == table.changes("earliest").count() == 2
     assert table.scan(as_of=times[2]["instant"]).count() == 3
+
+
+@pytest.mark.parametrize("zone", ["UTC", "LOCAL"])
+def test_moment_with_a_time_zone_means_the_same_in_every_zone_of_instants(zone: str) -> None:
+    table = new_table(**{"hoodie.table.timeline.timezone": zone, "hoodie.table.cdc.enabled": "true"})
+    first = table.insert(rows((1, "oslo", 1, "a")))
+    table.refresh().insert(rows((2, "oslo", 1, "b")))
+    done = first.completion_time or ""
+    naive = datetime.strptime(f"{done}000", "%Y%m%d%H%M%S%f")
+    moment = naive.replace(tzinfo=UTC) if zone == "UTC" else naive.astimezone()
+    moment = moment.astimezone(ZoneInfo("Asia/Kolkata"))
+
+    for given in (moment, moment.isoformat(), pd.Timestamp(moment)):
+        assert table.scan(as_of=given).count() == 1
+        assert table.changes(begin=given).count() == 1
+        assert table.changes(end=given, format="cdc_typed").count() == 1
+        assert table.diff(given)["op"].to_pylist() == ["i"]
+    assert table.scan(as_of=moment - timedelta(days=1)).count() == 0
+
+
+@pytest.mark.parametrize("call", ["as_of", "begin"])
+def test_moment_without_a_time_zone_is_refused_with_what_to_do(call: str) -> None:
+    table = new_table()
+    naive = datetime(2026, 1, 31, 10)
+    with pytest.raises(ConfigError, match=f"{call} has no time zone: give it one, such as {call}.replace"):
+        table.scan(as_of=naive) if call == "as_of" else table.changes(begin=naive)
 
 
 def test_count_without_a_condition_reads_one_footer_for_each_base_file() -> None:

@@ -63,6 +63,17 @@ def test_condition_with_a_long_text_of_any_characters_finds_its_row() -> None:
         table.refresh().scan(["id"], where=pc.field(5).is_valid() & (pc.field("note") == text)).to_arrow()
 
 
+def test_condition_with_another_operator_is_refused_with_the_expression_to_give() -> None:
+    table = new_table()
+    table.insert(rows((1, "oslo", 1, "a")))
+
+    with pytest.raises(ConfigError, match="'like' is not an operator") as raised:
+        table.refresh().delete_where([("note", "like", "a%")])
+    assert raised.value.message.endswith("give an Arrow expression, such as pc.match_like(pc.field('note'), 'a%')")
+    assert raised.value.context == {}
+    assert table.refresh().delete_where(pc.match_like(pc.field("note"), "a%")).deleted == 1
+
+
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_condition_that_numbers_its_column_is_refused(table_type: str) -> None:
     storage = MemoryStorage()

@@ -70,7 +70,11 @@ FULL_RECORD_INSTANT: Final = InstantTime("00000000000002")
 BOOTSTRAP_INSTANTS: Final = frozenset({SKELETON_INSTANT, FULL_RECORD_INSTANT})
 """The writes of bootstraps, whose instants are the same in all tables."""
 
-USER_TIME_FORMATS: Final = ("yyyyMMddHHmmss[SSS]", "yyyy-MM-dd HH:mm:ss[.SSS]", "yyyy-MM-dd")
+USER_TIME_FORMATS: Final = (
+    "yyyyMMddHHmmss[SSS]",
+    "yyyy-MM-dd HH:mm:ss[.SSS][+HH:mm]",
+    "yyyy-MM-dd",
+)
 """The formats that `instant_time_from_user` accepts, in the notation of Hudi's documentation."""
 
 _COMPLETED_AS: Final = {
@@ -85,6 +89,8 @@ _USER_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _USER_DATE_TIME: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{3}))?"
 )
+_USER_WITH_OFFSET: Final = re.compile(r"(.+?)(?:(?<=\.[0-9]{3})[0-9]{3})? ?(Z|[+-][0-9]{2}:?[0-9]{2})")
+"""A date and time, perhaps with microseconds, and how far it is from UTC."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -308,12 +314,12 @@ def next_instant_time(after: InstantTime) -> InstantTime:
     return InstantTime(following)
 
 
-def instant_time_from_user(text: str) -> InstantTime:
+def instant_time_from_user(text: str, zone: tzinfo | None) -> InstantTime:
     """Convert a time that a user typed, for time travel and the bounds of incremental reads, to an instant time.
 
     As in JVM Hudi, text without milliseconds means the end of its second, and a date means its midnight; 14 digits
-    stay unchanged. A time of zeros means the beginning, and those of a bootstrap follow it. The time zone is that of
-    the table.
+    stay unchanged. A time of zeros means the beginning, and those of a bootstrap follow it. `zone` is that of the
+    table's instants: times are in it, unless they say how far they are from UTC.
 
     Raises:
         ConfigError: the text has none of `USER_TIME_FORMATS`, or is not a valid date and time.
@@ -326,12 +332,29 @@ def instant_time_from_user(text: str) -> InstantTime:
         digits = "".join(parts) + (milliseconds or _END_OF_SECOND)
     elif match := _USER_DATE.fullmatch(stripped):
         digits = "".join(match.groups()) + "0" * 9
+    elif match := _USER_WITH_OFFSET.fullmatch(stripped):
+        digits = _digits_at_offset(match[1], match[2], zone)
     else:
         digits = ""
     is_moment = not digits.strip("0") or digits in (SKELETON_INSTANT, FULL_RECORD_INSTANT) or _moment_of(digits)
     if not digits or not is_moment:
         raise ConfigError(f"this is no instant time; write it as one of {', '.join(USER_TIME_FORMATS)}", value=text)
     return InstantTime(digits)
+
+
+def _digits_at_offset(text: str, offset: str, zone: tzinfo | None) -> str:
+    """The instant time in a zone of a date and time that is this far from UTC; no digits if it is none."""
+    match = _USER_DATE_TIME.fullmatch(text)
+    if match is None:
+        return ""
+    *parts, milliseconds = match.groups()
+    sign, hours, minutes = (offset[:1], offset[1:3], offset[-2:]) if offset != "Z" else ("+", "00", "00")
+    distance = timedelta(hours=int(f"{sign}{hours}"), minutes=int(f"{sign}{minutes}"))
+    epoch_ms = parse_instant_time("".join(parts) + (milliseconds or _END_OF_SECOND), UTC)
+    try:
+        return "" if epoch_ms is None else format_instant_time(epoch_ms - distance // _MILLISECOND, zone)
+    except (OverflowError, OSError, ValueError):  # beyond the calendar
+        return ""
 
 
 def _suffix(action: Action, state: InstantState, version: TableVersion) -> str:

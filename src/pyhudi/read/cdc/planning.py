@@ -38,6 +38,7 @@ from pyhudi.table.archive.writes import block_filter, with_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView
+from pyhudi.table.instant_times import table_zone
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.state import TableState
 
@@ -108,8 +109,9 @@ class _Planner:
 
     @staticmethod
     def of(table: TableState, config: ReadConfig) -> _Planner:
-        begin = EARLIEST if config.begin == EARLIEST else instant_time_from_user(config.begin)
-        end = instant_time_from_user(config.end) if config.end is not None else None
+        zone = table_zone(table.config)
+        begin = EARLIEST if config.begin == EARLIEST else instant_time_from_user(config.begin, zone)
+        end = instant_time_from_user(config.end, zone) if config.end is not None else None
         if end is not None and end < begin:
             raise ConfigError("the incremental range ends before it begins", begin=begin, end=end)
         positions = timeline_positions(table, begin)

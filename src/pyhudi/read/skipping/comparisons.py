@@ -23,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -107,7 +109,8 @@ def _comparison(part: Any, schema: pa.Schema) -> Comparison:
         raise ValueError(f"{part!r} is not (column, operator, value)")
     name, sign, value = part
     if name not in schema.names:
-        raise ValueError(f"there is no column {name!r}")
+        columns = ", ".join(known for known in schema.names if known not in META_COLUMNS)
+        raise ValueError(f"there is no column {name!r}: the columns are {columns}")
     kind = schema.field(name).type
     sign = "==" if sign == "=" else sign
     if sign in _OF_LISTS:
@@ -115,7 +118,10 @@ def _comparison(part: Any, schema: pa.Schema) -> Comparison:
             raise TypeError(f"{name!r} {sign} needs a list of values, not {value!r}")
         return Comparison(name, sign, _with_both_zeros(tuple(_checked(name, element, kind) for element in value)))
     if sign not in OPERATORS:
-        raise ValueError(f"{sign!r} is not an operator: the operators are {', '.join(['=', *OPERATORS, *_OF_LISTS])}")
+        raise ValueError(
+            f"{sign!r} is not an operator: the operators are {', '.join(['=', *OPERATORS, *_OF_LISTS])}; for all else"
+            f" give an Arrow expression, such as pc.match_like(pc.field({name!r}), 'a%')"
+        )
     if isinstance(value, float | np.floating) and math.isnan(value):
         raise ValueError(f"no number compares with NaN: ask for {name!r} in [NaN], or for is_nan() in an expression")
     return Comparison(name, sign, _checked(name, value, kind))

@@ -106,7 +106,7 @@ def where_of_keys(table: TableState, keys: Iterable[Any]) -> list[list[tuple[str
     fields = key_columns(table)
     if not fields:
         raise ConfigError("the table generates its record keys, so rows cannot be looked up by key")
-    if isinstance(keys, str | bytes | dict):
+    if isinstance(keys, str | bytes | dict) or not isinstance(keys, Iterable):
         raise ConfigError("keys must be a list of keys, not one key", given=repr(keys))
     wanted = list(keys)
     if len(fields) == 1:

@@ -264,17 +264,32 @@ def test_time_that_nothing_can_follow_is_refused(after: str) -> None:
     ],
 )
 def test_time_that_a_user_wrote_is_understood_as_in_hudi(text: str, expected: str) -> None:
-    assert instant_time_from_user(text) == expected
+    assert instant_time_from_user(text, UTC) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2024-01-02T03:04:05Z", "20240102050405999"),
+        ("2024-01-02 03:04:05.678+05:30", "20240101233405678"),
+        ("2024-01-02 03:04:05 -0130", "20240102063405999"),
+        ("2024-01-02T03:04:05.678901+00:00", "20240102050405678"),
+    ],
+)
+def test_time_with_an_offset_becomes_the_instant_of_the_zone(text: str, expected: str) -> None:
+    assert instant_time_from_user(text, timezone(timedelta(hours=2))) == expected
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "yesterday", "2024-13-01", "2024-02-30 00:00:00", "20241302030405006", "2024-01-02 25:00:00", "2024-1-2",
-     "2024-01-02 03:04", "2024-01-02T03:04:05Z", "1704164645678", "2024010203040567", "2024-01-02 03:04:05.67"],
+     "2024-01-02 03:04", "2024-01-02 03:04:05.678901", "2024-01-02+01:00", "20240102030405Z",
+     "0001-01-01 00:00:00+14:00", "2024-13-02T03:04:05Z", "1704164645678", "2024010203040567",
+     "2024-01-02 03:04:05.67"],
 )  # fmt: skip
 def test_time_that_a_user_wrote_wrong_is_refused_with_the_formats(text: str) -> None:
     with pytest.raises(ConfigError, match=r"yyyyMMddHHmmss.*yyyy-MM-dd HH:mm:ss.*yyyy-MM-dd"):
-        instant_time_from_user(text)
+        instant_time_from_user(text, UTC)
 
 
 @given(st.text(max_size=40))
@@ -288,7 +303,7 @@ def test_any_text_gives_an_instant_or_a_typed_error(text: str) -> None:
                 assert name.startswith(T1)
     parse_instant_time(text, UTC)
     with contextlib.suppress(ConfigError):
-        instant_time_from_user(text)
+        instant_time_from_user(text, UTC)
 
 
 TIME_TEXTS = st.sampled_from(["1", "15", "20260101000000", T1[:14], T1, T2, T1[:16] + "9", "99999999999999999"])

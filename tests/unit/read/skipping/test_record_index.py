@@ -140,9 +140,25 @@ def test_keys_whose_text_is_not_their_value_are_not_looked_up() -> None:
     assert table.lookup([moment]).num_rows == 1
 
 
-def test_one_key_is_not_a_list_of_its_letters() -> None:
+@pytest.mark.parametrize("key", ["abc", 2, None])
+def test_one_key_is_not_a_list_of_keys(key: Any) -> None:
     with pytest.raises(ConfigError, match="not one key"):
-        new_table(MemoryStorage()).lookup("abc")
+        new_table(MemoryStorage()).lookup(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "types"),
+    [
+        ("id", ["1"], "id is int64"),
+        ("id", [None], "id is int64"),
+        ("id,note", [("1", 2)], "id is int64, note is string"),
+    ],
+)
+def test_keys_of_another_type_are_refused_with_the_types_of_the_columns(key: str, keys: list[Any], types: str) -> None:
+    table = new_table(MemoryStorage(), **{"hoodie.datasource.write.recordkey.field": key})
+    with pytest.raises(ConfigError, match="keys must have the types of") as raised:
+        table.lookup(keys)
+    assert raised.value.message.endswith(f"the key columns: {types}")
 
 
 def test_lookup_in_a_large_log_reads_the_blocks_with_the_keys_alone(

@@ -33,7 +33,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema import alterations
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.schema.internal_types import first_schema
-from pyhudi.format.timeline.instant import Action, Instant, InstantState, instant_time_from_user
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
 from pyhudi.services.upgrade.change import check_nothing_runs
 from pyhudi.storage.protocol import Storage
@@ -186,7 +186,7 @@ def change_of_schema(*, changes: bool) -> Act:
 def earlier_change_by_ids(storage: Storage) -> None:
     """A change of JVM Hudi that took its instant just before the pending plan, and is completed after its run began."""
     plan = newest_planned(storage)
-    instant = Instant(instant_time_from_user(str(int(plan) - 1)), Action.COMMIT, InstantState.REQUESTED)
+    instant = Instant(InstantTime(str(int(plan) - 1)), Action.COMMIT, InstantState.REQUESTED)
     table = load_table(storage)
     storage.put(instant_path(instant, table.version), b"")
     avro = arrow_to_avro(SCHEMA, table_name="t")
