@@ -159,11 +159,6 @@ def _checked_paths(paths: pa.StringArray, is_new: pa.BooleanArray) -> pa.StringA
     return paths
 
 
-def changes_schema(schema: pa.Schema) -> pa.Schema:
-    """`keyed_schema(schema)`, `CHANGE` and `NAMED`."""
-    return keyed_schema(schema).append(CONTROL_FIELDS[2]).append(pa.field(NAMED, pa.int32()))
-
-
 def settled(changes: pa.Table, identity: list[str], ordering_fields: tuple[str, ...], how: ChangeKeys) -> pa.Table:
     """One change per record, in order. `changes`: the identity, ordering values, `CHANGE` and `NAMED`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import socket
+import sqlite3
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,6 +54,14 @@ def test_entries_are_kept_once_and_given_up(store: KeyStore) -> None:
     store.remove(odd, [b"1"] * len(odd))
     assert [sorted(entries) for entries in store.get(odd)] == [[b"2"], [], [], [], []]
     assert store.get([]) == []
+
+
+def test_store_in_a_file_that_is_let_go_closes_it(tmp_path: Path) -> None:
+    store = SqliteKeyStore(str(tmp_path / "keys.db"))
+    connection = store._connection
+    del store
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
 
 
 def test_tables_in_one_store_do_not_meet(store: KeyStore) -> None:

@@ -293,7 +293,6 @@ _METADATA: Final = Step(
     run=_drop_metadata_table,
 )
 
-_TO_LOGS_OF_6: Final = (_RECOVER, _COMPACT, _CLEANS, _CLEAN_LOGS)
 STEPS: Final[Mapping[tuple[int, int], tuple[Step, ...]]] = {
     (6, 8): (_RECOVER, _COMPACT, _CLEANS, _ROOM, _HISTORY_TO_8, _TIMELINE_TO_8, _SWITCH, _LEAVE, _METADATA),
     (8, 9): (_RECOVER, _COMPACT, _CLEANS, _SWITCH, _METADATA),

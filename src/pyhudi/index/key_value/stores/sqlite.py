@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
@@ -17,6 +18,8 @@ class SqliteKeyStore:
     def __init__(self, path: str) -> None:
         # One thread at a time uses it, and not always the same.
         self._connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, check_same_thread=False)
+        # Stores are forgotten, not closed; from Python 3.13 on an open connection that goes is a warning.
+        weakref.finalize(self, self._connection.close)
         self._connection.execute("PRAGMA journal_mode=WAL")
         with self._connection:
             self._connection.execute(
