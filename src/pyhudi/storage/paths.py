@@ -7,6 +7,7 @@ Therefore every store checks each path here, by the rules of `pyhudi.format.safe
 from __future__ import annotations
 
 import os
+import stat
 import uuid
 from pathlib import Path
 
@@ -42,12 +43,14 @@ def check_relative_folder(path: str) -> str:
 def check_inside(root: Path, path: str) -> None:
     """Refuse a path on local disk that a symbolic link leads out of its root.
 
-    `path` is relative, may be `""`, and need not exist. The root itself may be a symbolic link. Cost: one `lstat` for
-    each folder on both paths.
+    `path` was checked by `check_relative`, may be `""`, and need not exist. The root itself may be a symbolic link.
+    Cost: one `lstat` for each folder of `path`; where one is a symbolic link, one for each on both whole paths.
 
     Raises:
         UnsafePathError: the path leads out of the root.
     """
+    if not _may_lead_elsewhere(str(root), path):
+        return
     real_root = os.path.realpath(root)
     real = os.path.realpath(root / path)
     if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
@@ -56,6 +59,22 @@ def check_inside(root: Path, path: str) -> None:
             path=path,
             base_path=str(root),
         )
+
+
+def _may_lead_elsewhere(root: str, path: str) -> bool:
+    """Whether a part of a path below a root is a symbolic link, or cannot be looked at."""
+    here = root
+    for part in path.split("/") if path else ():
+        here = f"{here}/{part}"
+        try:
+            mode = os.lstat(here).st_mode
+        except FileNotFoundError:
+            return False  # nor is there anything below it
+        except OSError:
+            return True
+        if stat.S_ISLNK(mode):
+            return True
+    return False
 
 
 def parent_of(path: str) -> str:

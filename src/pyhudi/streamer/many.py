@@ -22,6 +22,8 @@ from pyhudi.streamer.sources.open import open_source
 from pyhudi.streamer.sources.routed import in_one_run
 
 _PAUSE_SECONDS_MAX: Final = 600.0
+_TABLES_OF_A_CORE: Final = 4
+"""A round of a small table waits for its store for longer than it computes. More rounds at once need more memory."""
 _log = logging.getLogger("pyhudi")
 
 
@@ -101,7 +103,12 @@ def run_many(
     sources = in_one_run([turn.ingestion.source for turn in turns])
     for turn, source in zip(turns, sources, strict=True):
         turn.ingestion = replace(turn.ingestion, source=source)
-    return take_turns(turns, continuous=continuous, ends=post_write_termination, threads=LocalEngine().parallelism)
+    return take_turns(turns, continuous=continuous, ends=post_write_termination, threads=tables_at_a_time())
+
+
+def tables_at_a_time() -> int:
+    """How many tables have a round at the same time."""
+    return _TABLES_OF_A_CORE * LocalEngine().parallelism
 
 
 def turn_of(config: StreamerConfig, environment: Environment = SYSTEM) -> Turn:

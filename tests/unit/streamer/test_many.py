@@ -15,6 +15,7 @@ from tests.support.ingestions import FIRST_MS, Landing
 from tests.support.tables import StepClock, environment
 
 import pyhudi
+from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import ConfigError, SourceError
 from pyhudi.streamer import StreamerConfig, TableResult, run_many
 from pyhudi.streamer.checkpoints import Checkpoint
@@ -47,6 +48,21 @@ def test_table_that_fails_stops_no_other(tmp_path: Path):
     assert [result.result.batches for result in results] == [1, 0, 1]
     assert [type(result.error) for result in results] == [type(None), SourceError, type(None)]
     assert (ids(tmp_path, "a"), ids(tmp_path, "c")) == ([1], [3])
+
+
+def test_tables_that_wait_for_their_stores_do_not_wait_for_each_other(tmp_path: Path):
+    count = 4 * LocalEngine().parallelism
+    names = [str(number) for number in range(count)]
+    for name in names:
+        Landing(tmp_path / name).put("f", [1])
+    all_are_there = threading.Barrier(count)
+
+    def wait(rows: pa.Table) -> pa.Table:
+        all_are_there.wait(30)
+        return rows
+
+    results = run_many([table(tmp_path, name, transformer_class=wait) for name in names])
+    assert [result.error for result in results] == [None] * count
 
 
 def test_function_of_one_table_that_fails_stops_no_other(tmp_path: Path):
