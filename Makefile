@@ -165,8 +165,9 @@ bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JV
 	$(PY) benchmarks/live_tables.py $(or $(SECONDS),600)
 	$(PY) benchmarks/steady_table.py $(or $(SECONDS),600)
 
-bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them: bytes, upkeep, growth, delays, bootstraps
+bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them: bytes, upkeep, growth, delays, bootstraps, attribution
 	$(PY) benchmarks/claims.py
+	$(PY) benchmarks/attribution_rate.py
 
 bench-scale: $(STAMP)  ## Measure how an upsert grows with the file groups that it touches, and with splits of its input
 	$(PY) benchmarks/growth.py
