@@ -62,7 +62,7 @@ def check_inside(root: Path, path: str) -> None:
 
 
 def _may_lead_elsewhere(root: str, path: str) -> bool:
-    """Whether a part of a path below a root is a symbolic link, or cannot be looked at."""
+    """Whether a part of a path below a root is a symbolic link, or cannot be examined."""
     here = root
     for part in path.split("/") if path else ():
         here = f"{here}/{part}"
