@@ -1,4 +1,4 @@
-"""Topics that Spark's own Kafka reader reads, and pyhudi's sink writes."""
+"""Topics that Spark's own Kafka reader reads, and pyhudi's sink writes: the example of streaming.md."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.kafka import Broker
+from tests.support.pages import ROOT, blocks
 from tests.support.programs import told_by
 from tests.support.server_jars import server_jars
 
@@ -28,9 +29,12 @@ def test_topics_of_a_pattern_are_in_the_table_once_those_that_came_later_from_th
     jars = server_jars("spark-kafka")
     first = broker.new_topic(partitions=2)
     later = f"{first}later"
-    place = [str(jars), broker.servers, f"{first}.*", str(tmp_path / "t"), str(tmp_path / "checkpoint")]
+    (block,) = (block for block in blocks(ROOT / "docs/streaming.md") if "subscribePattern" in block.code)
+    example = block.code.replace("localhost:9092", broker.servers).replace("orders_.*", f"{first}.*")
+    example = example.replace('"/tmp/', f'"{tmp_path}/')
 
     def ingest() -> Any:
+        place = [str(jars), example, str(tmp_path / "orders")]
         return told_by(PROGRAM, *place, folder=tmp_path, seconds_max=PROGRAM_SECONDS_MAX)
 
     broker.send(first, [order(1, "oslo", 1), order(2, "rome", 1)])

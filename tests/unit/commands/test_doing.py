@@ -191,7 +191,6 @@ def test_cluster_puts_small_files_together(path: str, capsys: pytest.CaptureFixt
         ["index", "--drop", "nothing"],
         ["compact", "--logs", "--dry-run"],
         ["clean", "--option", "hoodie.clean.commits.retained=no"],
-        ["services", "--every", "1", "--json"],
     ],
     ids=" ".join,
 )
@@ -204,3 +203,8 @@ def test_what_is_refused_ends_with_two_and_changes_nothing(
     assert said.out == ""
     assert said.err.startswith(f"pyhudi {arguments[0]}: ")
     assert state(path) == before
+
+
+def test_services_without_an_end_are_refused_as_one_document(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["services", path, "--every", "1", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"] == "InvalidRequestError"
