@@ -168,6 +168,7 @@ bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JV
 bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them: bytes, upkeep, growth, delays, bootstraps, attribution
 	$(PY) benchmarks/claims.py
 	$(PY) benchmarks/attribution_rate.py
+	$(PY) benchmarks/stream_join.py
 
 bench-scale: $(STAMP)  ## Measure how an upsert grows with the file groups that it touches, and with splits of its input
 	$(PY) benchmarks/growth.py
