@@ -51,27 +51,34 @@ def diagnose(call: ServiceCall, files: int) -> list[Finding]:
 
 
 def _diagnose(call: ServiceCall, files: int) -> list[Finding]:
-    found = [*instant_findings(call), *timeline_findings(call)]
+    found: list[Finding] = []
     try:
-        found += settings_findings(call)
-        view = readable_view(call.table)
+        for part in _parts(call, files, found):
+            found += part
     except (CorruptDataError, NotFoundError) as error:
         if not any(finding.severity is Severity.ERROR for finding in found):
             found.append(_unreadable(call.table, "table cannot be read", error))
-        return found
+    return found
+
+
+def _parts(call: ServiceCall, files: int, found: Sequence[Finding]) -> Iterator[Iterable[Finding]]:
+    """The findings, part by part; what was `found` before decides whether rows and contents are looked at."""
+    yield instant_findings(call)
+    yield timeline_findings(call)
+    yield settings_findings(call)
+    view = readable_view(call.table)
     slices = [file_slice for group in view.latest.values() for file_slice in group]
     sampled = evenly(slices, files)
-    found += file_findings(call, view)
-    found += folder_findings(call.table, view, limit=files)
-    found += source_findings(call.table, sampled)
-    found += row_findings(call.table, sampled)
+    yield file_findings(call, view)
+    yield folder_findings(call.table, view, limit=files)
+    yield source_findings(call.table, sampled)
+    yield row_findings(call.table, sampled)
     is_damaged = any(finding.problem.startswith("file ") and finding.severity is Severity.ERROR for finding in found)
     if call.table.config.record_key_fields and not is_damaged:
-        found += _repeated_keys(call, files)
-    found += _metadata_table(call, with_contents=len(slices) <= files and not is_damaged)
-    found += slowness_findings(call, view)
-    found += _services(call)
-    return found
+        yield _repeated_keys(call, files)
+    yield _metadata_table(call, with_contents=len(slices) <= files and not is_damaged)
+    yield slowness_findings(call, view)
+    yield _services(call)
 
 
 def _repeated_keys(call: ServiceCall, files: int) -> Iterator[Finding]:

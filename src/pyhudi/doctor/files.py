@@ -40,6 +40,14 @@ def file_findings(call: ServiceCall, view: FileSystemView) -> Iterator[Finding]:
             command="doctor PATH --fix",
             mend=Mend.ORPHANS,
         )
+    for info in view.unnamed:
+        yield Finding(
+            severity=Severity.WARNING,
+            problem="file that its write does not name",
+            path=info.path,
+            detail="a task attempt that did not count left it. Readers of pyhudi leave it out, those of JVM Hudi may"
+            " read it in place of the file that counts: delete it",
+        )
 
 
 def folder_findings(table: TableState, view: FileSystemView, *, limit: int) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Findings of a folder that cannot be opened as a table: its properties are damaged, or it has lost its `.hoodie`."""
+"""Findings of a folder that cannot be opened as a table: damaged properties or timeline, or a lost `.hoodie`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyhudi.format.properties import (
 )
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.state import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH, put_properties
+from pyhudi.table.state import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH, load_table, put_properties
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.settings import TransactionSettings
 
@@ -32,11 +32,11 @@ _DEPTH_MAX: Final = 8
 
 
 def folder_findings(storage: Storage, environment: Environment) -> Iterator[Finding]:
-    """Why a folder cannot be opened as a table; nothing for one that is none. Cost: two reads and ten listings."""
+    """Why a folder cannot be opened as a table; nothing for one that is none. Cost: some reads and ten listings."""
     damage = _damage(storage, PROPERTIES_PATH)
     match damage:
         case None:
-            return
+            yield from _timeline_damage(storage)
         case NotFoundError():
             path = _file_of_a_table(storage, "", _DEPTH_MAX)
             if path is not None:
@@ -57,6 +57,19 @@ def folder_findings(storage: Storage, environment: Environment) -> Iterator[Find
                 command=None if mended is None else "doctor PATH --fix",
                 mend=None if mended is None else Mend.PROPERTIES,
             )
+
+
+def _timeline_damage(storage: Storage) -> Iterator[Finding]:
+    """Why a table whose properties are whole cannot be opened. Cost: that of `load_table`."""
+    try:
+        load_table(storage)
+    except CorruptDataError as error:
+        yield Finding(
+            severity=Severity.ERROR,
+            problem="table cannot be opened",
+            path=str(error.context.get("path") or storage.uri),
+            detail=f"{error.message}; put a copy of the file back",
+        )
 
 
 def mend_folder(storage: Storage, environment: Environment) -> tuple[str, ...]:

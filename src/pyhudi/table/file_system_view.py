@@ -53,7 +53,7 @@ class FileSystemView:
     `committed`: the files that the completed writes name. A slice with a missing or short file is an error, unless the
     view `skips_damaged` files, with a warning. `archived`: the archived writes among those that wrote files here.
     `orphans`: files of writes that are neither on the active timeline nor in the archive. `change_logs`: the paths of
-    the change data logs.
+    the change data logs. `unnamed`: base files of completed writes that do not name them: of lost task attempts.
     """
 
     storage: Storage = field(repr=False)
@@ -65,6 +65,7 @@ class FileSystemView:
     orphans: tuple[FileInfo, ...] = field(default=(), repr=False)
     skips_damaged: bool = False
     change_logs: frozenset[str] = field(default=frozenset(), repr=False)
+    unnamed: tuple[FileInfo, ...] = field(default=(), repr=False)
 
     @property
     def replaced(self) -> Mapping[FileGroupId, str]:
@@ -243,6 +244,11 @@ def view_of(
         ),
         skips_damaged,
         frozenset(change_logs),
+        tuple(
+            info
+            for info, name in named
+            if isinstance(name, BaseFileName) and _is_unnamed(info, name, timeline, committed)
+        ),
     )
 
 
@@ -317,6 +323,10 @@ def _counts(
     if timeline.is_committed(name.instant_time):
         return committed.names(info, name.instant_time)
     return name.instant_time in completed
+
+
+def _is_unnamed(info: FileInfo, name: BaseFileName, timeline: Timeline, committed: CommittedFiles) -> bool:
+    return timeline.is_committed(name.instant_time) and not committed.names(info, name.instant_time)
 
 
 def _position(instant_time: str, timeline: Timeline, archived: ArchivedWrites) -> str:

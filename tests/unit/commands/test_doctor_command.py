@@ -69,6 +69,19 @@ def test_table_that_cannot_be_opened_is_a_finding(path: str, capsys: pytest.Capt
     assert (status, found["severity"], found["problem"]) == (1, "error", "table cannot be opened")
 
 
+def test_instant_whose_name_has_lost_its_completion_time_is_a_finding(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (commit,) = Path(path, ".hoodie/timeline").glob("*.commit")
+    commit.rename(commit.with_name(f"{commit.name.partition('_')[0]}.commit"))
+    status, (found,) = told([path], capsys)
+    assert (status, found["problem"], found["path"]) == (
+        1,
+        "table cannot be opened",
+        f".hoodie/timeline/{commit.name.partition('_')[0]}.commit",
+    )
+
+
 def old_properties(path: str, change: Callable[[str], str]) -> Path:
     """Change the properties as if it was long ago."""
     properties = Path(path, ".hoodie/hoodie.properties")

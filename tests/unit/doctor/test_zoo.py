@@ -23,6 +23,7 @@ from tests.support.tables import LATER_MS, StepClock, environment, open_table
 import pyhudi
 from pyhudi.commands.command_line import main
 from pyhudi.doctor.finding import Mend
+from pyhudi.format.metadata_table.index_definitions import DEFINITIONS_PATH
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
@@ -180,6 +181,20 @@ def orphan() -> Storage:
     begin, _, rest = name.rpartition("_")
     other = str(int(rest.removesuffix(".parquet")) - 1)
     storage.put(f"{folder}/{begin}_{other}.parquet", storage.read(path))
+    return storage
+
+
+def base_file_of_a_lost_attempt() -> Storage:
+    storage = table(**{"hoodie.metadata.enable": "true"})
+    path = base_path(storage)
+    group, _, instant = path.split("_")
+    storage.put(f"{group}_77-7-7_{instant}", storage.read(path))
+    return storage
+
+
+def damaged_index_definitions() -> Storage:
+    storage = with_secondary_index()
+    storage.put(DEFINITIONS_PATH, b"{")
     return storage
 
 
@@ -473,6 +488,8 @@ ZOO = [
     Damage(damaged_clean_plan, "plan is damaged", is_mended=True),
     Damage(dead_rollback, "rollback is pending", is_mended=True),
     Damage(orphan, "file of no write", is_mended=True),
+    Damage(base_file_of_a_lost_attempt, "file that its write does not name"),
+    Damage(damaged_index_definitions, "table cannot be read"),
     Damage(missing_metafile, "partition without its metafile", is_mended=True),
     Damage(row_of_another_partition, "row in the wrong partition"),
     Damage(row_of_another_file, "meta column names another file"),
@@ -550,6 +567,8 @@ def test_source_of_a_bootstrap_that_changed_is_found(tmp_path: Path, same_size: 
 
 
 NO_COMMAND = (
+    base_file_of_a_lost_attempt,
+    damaged_index_definitions,
     empty_commit,
     row_of_another_partition,
     row_of_another_file,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pyhudi.errors import HudiError
-from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.metadata_table.checks.indexes import index_differences
 from pyhudi.metadata_table.checks.statistics import statistics_differences
 from pyhudi.metadata_table.lister import MetadataLister
 from pyhudi.metadata_table.read_checks import missing_files, problem_for_reads
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.storage.protocol import FileInfo
+from pyhudi.table.committed_files import committed_files
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.state import TableState
@@ -52,7 +53,8 @@ def _differences(table: TableState, *, with_contents: bool) -> Iterator[dict[str
     except HudiError as error:
         yield {"problem": "unreadable", "path": error.context.get("path"), "detail": error.message}
         return
-    for path in sorted(stored.keys() | listed.keys()):
+    of_lost_attempts = _of_lost_attempts(table, [stored[path] for path in stored.keys() - listed.keys()])
+    for path in sorted((stored.keys() | listed.keys()) - of_lost_attempts):
         in_store, in_list = stored.get(path), listed.get(path)
         problem = _problem(table, in_store, in_list)
         if problem is not None:
@@ -77,6 +79,19 @@ def _problem(table: TableState, stored: FileInfo | None, listed: FileInfo | None
     if listed is None:
         return "not listed" if _is_committed(table, stored) else None
     return None if stored.size == listed.size else "another size"
+
+
+def _of_lost_attempts(table: TableState, files: Sequence[FileInfo]) -> frozenset[str]:
+    """Of base files, the paths that their completed writes do not name. Cost: none, or that of `committed_files`."""
+    bases = {info: name for info in files if isinstance(name := parse_data_file(info.name), BaseFileName)}
+    if not any(table.timeline.is_committed(name.instant_time) for name in bases.values()):
+        return frozenset()
+    committed = committed_files(table.storage, table.timeline)
+    return frozenset(
+        info.path
+        for info, name in bases.items()
+        if table.timeline.is_committed(name.instant_time) and not committed.names(info, name.instant_time)
+    )
 
 
 def _is_committed(table: TableState, info: FileInfo) -> bool:
