@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, missing_oracle
-from tests.support.statistics import Payload, statistics_known
+from tests.support.statistics_of_tables import Payload, statistics_known
 
 import pyhudi
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, payload_type

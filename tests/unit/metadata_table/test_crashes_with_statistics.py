@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.support.crashes import crash_images, opened, rows
-from tests.support.statistics import statistics_known
+from tests.support.statistics_of_tables import statistics_known
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 
 import pyhudi

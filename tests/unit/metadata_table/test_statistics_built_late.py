@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.support.crashes import opened, rows
-from tests.support.statistics import bound, statistics_known
+from tests.support.statistics_of_tables import bound, statistics_known
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 from tests.support.tables import open_table
 

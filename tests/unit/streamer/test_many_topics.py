@@ -46,8 +46,8 @@ def test_topics_of_one_broker_are_asked_for_by_one_client_which_ends_with_the_ru
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     class Counted(kafka_client.AdminClient):  # type: ignore[misc]
-        def __init__(self, options: Any) -> None:
-            super().__init__(options)
+        def __init__(self, options: Any, **more: Any) -> None:
+            super().__init__(options, **more)
             clients.append(weakref.ref(self))
 
     clients = list[weakref.ref[Any]]()
@@ -64,6 +64,7 @@ def test_topics_of_one_broker_are_asked_for_by_one_client_which_ends_with_the_ru
 
     tables = [table(broker, tmp_path, topic, client_id="of this test alone") for topic in topics]
     results = run_many(tables, continuous=True, post_write_termination=ends)
+    assert [found.error for found in results] == [None] * 4
     assert [found.result.rows for found in results] == [1, 1, 1, 1]
     assert 1 <= len(clients) < 12  # one for each round of each topic; threads that begin at once may make two
     del results

@@ -17,7 +17,7 @@ from tests.support.crashes import (
     replayed,
     rows,
 )
-from tests.support.statistics import statistics_known
+from tests.support.statistics_of_tables import statistics_known
 from tests.support.table_builder import TableBuilder
 from tests.support.table_files import meeting
 from tests.support.tables import StepClock, contents, environment, newest_stats, open_table, rehandled
