@@ -62,7 +62,7 @@ def _diagnose(call: ServiceCall, files: int) -> list[Finding]:
 
 
 def _parts(call: ServiceCall, files: int, found: Sequence[Finding]) -> Iterator[Iterable[Finding]]:
-    """The findings, part by part; what was `found` before decides whether rows and contents are looked at."""
+    """The findings, part by part; what was `found` before decides whether rows and contents are read."""
     yield instant_findings(call)
     yield timeline_findings(call)
     yield settings_findings(call)
