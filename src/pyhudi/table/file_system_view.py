@@ -206,6 +206,7 @@ def view_of(
     names = load_names_by_write(storage, timeline, committed)
     bases: dict[FileGroupId, dict[str, BaseFile]] = defaultdict(dict)
     change_logs: set[str] = set()
+    unnamed: list[FileInfo] = []
     logs: dict[FileGroupId, list[LogFile]] = defaultdict(list)
     for info, name in named:
         partition_path = info.path.rpartition("/")[0]
@@ -213,6 +214,8 @@ def view_of(
             change_logs.add(info.path)  # read through the metadata of their writes alone
             continue
         if not _counts(info, name, timeline, committed, completed):
+            if isinstance(name, BaseFileName) and timeline.is_committed(name.instant_time):
+                unnamed.append(info)
             continue
         if isinstance(name, BaseFileName):
             if name.extension != ".parquet":
@@ -244,11 +247,7 @@ def view_of(
         ),
         skips_damaged,
         frozenset(change_logs),
-        tuple(
-            info
-            for info, name in named
-            if isinstance(name, BaseFileName) and _is_unnamed(info, name, timeline, committed)
-        ),
+        tuple(unnamed),
     )
 
 
@@ -323,10 +322,6 @@ def _counts(
     if timeline.is_committed(name.instant_time):
         return committed.names(info, name.instant_time)
     return name.instant_time in completed
-
-
-def _is_unnamed(info: FileInfo, name: BaseFileName, timeline: Timeline, committed: CommittedFiles) -> bool:
-    return timeline.is_committed(name.instant_time) and not committed.names(info, name.instant_time)
 
 
 def _position(instant_time: str, timeline: Timeline, archived: ArchivedWrites) -> str:

@@ -50,10 +50,10 @@ def _differences(table: TableState, *, with_contents: bool) -> Iterator[dict[str
         if reason is not None:
             yield {"problem": "not valid", "detail": reason}
         listed = {info.path: info for info in MetadataLister(state).table() if parse_data_file(info.name) is not None}
+        of_lost_attempts = _of_lost_attempts(table, [stored[path] for path in stored.keys() - listed.keys()])
     except HudiError as error:
         yield {"problem": "unreadable", "path": error.context.get("path"), "detail": error.message}
         return
-    of_lost_attempts = _of_lost_attempts(table, [stored[path] for path in stored.keys() - listed.keys()])
     for path in sorted((stored.keys() | listed.keys()) - of_lost_attempts):
         in_store, in_list = stored.get(path), listed.get(path)
         problem = _problem(table, in_store, in_list)
