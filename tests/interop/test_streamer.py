@@ -23,6 +23,8 @@ from pyhudi.streamer.sources.protocol import Pull
 
 OracleOf = Callable[[str], Oracle]
 V1, V2 = "deltastreamer.checkpoint.key", "streamer.checkpoint.key.v2"
+WITH_CHECKPOINT_UTILS = [("1.0.2", 8), ("1.1.1", 9), ("1.2.0", 9)]
+"""Releases that can be asked for the checkpoint of a commit, and the version of the tables that they make."""
 
 
 @pytest.mark.parametrize(("version", "key"), [(6, V1), (8, V2), (9, V1)])
@@ -67,10 +69,10 @@ def test_streamer_goes_on_after_commits_of_jvm_hudi_and_keeps_its_checkpoint_amo
     assert sorted(oracle.read(path)["id"].to_pylist()) == expected
 
 
-@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize(("release", "version"), WITH_CHECKPOINT_UTILS)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_jvm_hudi_finds_the_checkpoint_after_commits_that_were_archived(
-    oracle_of: OracleOf, tmp_path: Path, version: int, table_type: str
+    oracle_of: OracleOf, tmp_path: Path, release: str, version: int, table_type: str
 ):
     path, landing = tmp_path / "t", Landing(tmp_path / "landing")
     landing.put("f", [1], ms=FIRST_MS)
@@ -92,7 +94,7 @@ def test_jvm_hudi_finds_the_checkpoint_after_commits_that_were_archived(
         table.upsert(pa.table({"id": pa.array([100 + number]), "note": ["x"]}), hudi_options=options)
     active = table.refresh().inspect.timeline()["instant"].to_pylist()
     assert first not in active
-    assert oracle_of(RELEASE_OF_TABLE_VERSION[version]).newest_commit(path)["checkpoint"] == str(FIRST_MS)
+    assert oracle_of(release).newest_commit(path)["checkpoint"] == str(FIRST_MS)
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,11 @@ class OneBatch:
         return Pull(reached=Checkpoint(text=self.text), read=lambda *_: rows, items=1)
 
 
-@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize(("release", "version"), WITH_CHECKPOINT_UTILS)
 @pytest.mark.parametrize("text", ["orders,0:5,1:0,2:71", "1700000000000", "2026-11-26 10:00:00.5"])
-def test_jvm_hudi_reads_the_checkpoints_of_our_sources(oracle_of: OracleOf, tmp_path: Path, version: int, text: str):
+def test_jvm_hudi_reads_the_checkpoints_of_our_sources(
+    oracle_of: OracleOf, tmp_path: Path, release: str, version: int, text: str
+):
     conf = {
         "hoodie.streamer.source.dfs.root": str(tmp_path),
         "hoodie.datasource.write.recordkey.field": "id",
@@ -119,18 +123,20 @@ def test_jvm_hudi_reads_the_checkpoints_of_our_sources(oracle_of: OracleOf, tmp_
     }
     settings = settings_of(StreamerConfig(tmp_path / "t", hoodie_conf=conf))
     assert ingest(new_ingestion(settings, OneBatch(text), open_storage(settings.path))) is not None
-    assert oracle_of(RELEASE_OF_TABLE_VERSION[version]).newest_commit(tmp_path / "t")["checkpoint"] == text
+    assert oracle_of(release).newest_commit(tmp_path / "t")["checkpoint"] == text
 
 
-@pytest.mark.parametrize("version", [8, 9])
-def test_jvm_hudi_reads_the_checkpoint_of_a_table_as_source(oracle_of: OracleOf, tmp_path: Path, version: int):
+@pytest.mark.parametrize(("release", "version"), WITH_CHECKPOINT_UTILS)
+def test_jvm_hudi_reads_the_checkpoint_of_a_table_as_source(
+    oracle_of: OracleOf, tmp_path: Path, release: str, version: int
+):
     conf = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.write.table.version": str(version)}
     rows = pa.table({"id": pa.array([1], pa.int64())})
     pyhudi.save(rows, tmp_path / "source", hudi_options={"hoodie.table.name": "source", **conf})
     of_source = {"hoodie.streamer.source.hoodieincr.path": str(tmp_path / "source")}
     result = pyhudi.streamer.run(tmp_path / "copy", source_class="HoodieIncrSource", hoodie_conf={**of_source, **conf})
     assert result.rows == 1
-    newest = oracle_of(RELEASE_OF_TABLE_VERSION[version]).newest_commit(tmp_path / "copy")
+    newest = oracle_of(release).newest_commit(tmp_path / "copy")
     assert newest["checkpoint"] == result.checkpoint
 
 

@@ -22,7 +22,7 @@ VENV_PYTHON = HOME / "venv" / "bin" / "python"
 VENV_STAMP = HOME / "venv" / ".installed"
 
 REQUIREMENTS = ("pyspark==3.5.*", "pyarrow>=17", "pandas>=2.2")
-RELEASES = ("0.15.0", "1.0.2", "1.2.0")
+RELEASES = ("0.15.0", "1.0.2", "1.1.1", "1.2.0")
 BUNDLE = "hudi-spark3.5-bundle_2.12"
 HBASE = "2.6.1"
 """HBase and its Thrift server, for the index of JVM Hudi in HBase."""
