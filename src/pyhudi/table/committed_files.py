@@ -23,7 +23,7 @@ from pyhudi.errors import (
     InvalidRequestError,
     NotFoundError,
 )
-from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
 from pyhudi.format.schema.internal_schema import InternalSchema
 from pyhudi.format.timeline.instant import Action, Instant
@@ -85,6 +85,13 @@ class CommittedFiles:
     def names(self, info: FileInfo, instant_time: str) -> bool:
         """Whether the metadata of a completed write name a file, which has this instant in its name."""
         return self.writer_of(info) is not None or instant_time in self.unknown
+
+    def is_of_lost_attempt(self, info: FileInfo) -> bool:
+        """Whether a base file is of a completed write that does not name it: a lost task attempt left it."""
+        name = parse_data_file(info.name)
+        if not isinstance(name, BaseFileName) or not self.timeline.is_committed(name.instant_time):
+            return False
+        return not self.names(info, name.instant_time)
 
     def touched_by(self, written: Collection[str]) -> frozenset[FileGroupId]:
         """The groups that one of these writes wrote to."""

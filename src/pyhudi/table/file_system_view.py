@@ -214,7 +214,7 @@ def view_of(
             change_logs.add(info.path)  # read through the metadata of their writes alone
             continue
         if not _counts(info, name, timeline, committed, completed):
-            if isinstance(name, BaseFileName) and timeline.is_committed(name.instant_time):
+            if committed.is_of_lost_attempt(info):
                 unnamed.append(info)
             continue
         if isinstance(name, BaseFileName):

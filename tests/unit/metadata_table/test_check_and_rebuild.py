@@ -135,3 +135,14 @@ def test_check_names_the_file_of_a_write_that_the_list_lost() -> None:
             storage.delete(path)
     found = {(row["problem"], row["path"]) for row in opened(storage).inspect.metadata_check().to_pylist()}
     assert ("not listed", written) in found
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_rebuild_leaves_out_the_base_file_of_a_lost_task_attempt(version: int) -> None:
+    storage = copied(with_files(version, "cow").insert(*THREE_ROWS).build())
+    path = next(info.path for info in storage.list_recursive("") if info.path.endswith(".parquet"))
+    group, _, instant_time = path.split("_")
+    storage.put(f"{group}_77-7-7_{instant_time}", storage.read(path))
+    known = files_known(storage)
+    opened(storage).recovery.rebuild_metadata_table()
+    assert files_known(storage) == known

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.errors import HudiError
-from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.metadata_table.checks.indexes import index_differences
 from pyhudi.metadata_table.checks.statistics import statistics_differences
 from pyhudi.metadata_table.lister import MetadataLister
@@ -82,16 +82,11 @@ def _problem(table: TableState, stored: FileInfo | None, listed: FileInfo | None
 
 
 def _of_lost_attempts(table: TableState, files: Sequence[FileInfo]) -> frozenset[str]:
-    """Of base files, the paths that their completed writes do not name. Cost: none, or that of `committed_files`."""
-    bases = {info: name for info in files if isinstance(name := parse_data_file(info.name), BaseFileName)}
-    if not any(table.timeline.is_committed(name.instant_time) for name in bases.values()):
+    """The paths of base files that lost task attempts left. Cost: none, or that of `committed_files`."""
+    if not any(_is_committed(table, info) for info in files):
         return frozenset()
     committed = committed_files(table.storage, table.timeline)
-    return frozenset(
-        info.path
-        for info, name in bases.items()
-        if table.timeline.is_committed(name.instant_time) and not committed.names(info, name.instant_time)
-    )
+    return frozenset(info.path for info in files if committed.is_of_lost_attempt(info))
 
 
 def _is_committed(table: TableState, info: FileInfo) -> bool:

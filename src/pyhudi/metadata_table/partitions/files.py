@@ -21,6 +21,7 @@ from pyhudi.format.metadata_table.schema import FILES_COLUMN, RecordType
 from pyhudi.metadata_table.file_changes import Change, stored_partition
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition, Source
 from pyhudi.storage.protocol import FileInfo
+from pyhudi.table.committed_files import committed_files
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.state import TableState
@@ -37,13 +38,18 @@ class FilesPartition(MetadataPartition):
     payload: str = FILES_COLUMN
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
-        """See `MetadataPartition.initial_records`. Cost: a listing of the table. Memory: some 400 bytes per file."""
+        """See `MetadataPartition.initial_records`. Memory: some 400 bytes per file.
+
+        Cost: a listing of the table, and a read per completed write of the active timeline that this process has not
+        read yet.
+        """
+        committed = committed_files(source.storage, source.table.timeline)
         by_partition: dict[str, list[_Entry]] = {}
         for info in list_data_files(source.storage):
             partition, _, name = info.path.rpartition("/")
             if name.startswith(PARTITION_METADATA_FILE):
                 by_partition.setdefault(partition, [])
-            elif _is_of_completed_write(info, source.table):
+            elif _is_of_completed_write(info, source.table) and not committed.is_of_lost_attempt(info):
                 by_partition.setdefault(partition, []).append((name, info.size, False))
         yield _records(source.table, by_partition, frozenset())
 
