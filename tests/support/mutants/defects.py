@@ -265,7 +265,7 @@ def run_that_leaves_the_files(table: Any, undo: Any, plan: Any, *rest: Any, **mo
     return run_rollback_as_it_is(table, undo, replace(plan, requests=()), *rest, **more)
 
 
-def removes_only_the_markers(call: Any, run: Any, _files_of_previous_run: Any) -> None:
+def removes_only_the_markers(call: Any, run: Any, _left: Any) -> None:
     call.table.storage.delete_folder(marker_folder(run.instant.requested_time))
 
 

@@ -38,6 +38,7 @@ from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone
+from pyhudi.table.lister import listings
 from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.pending_clusterings import load_clustering_plan, possible_clusterings
 from pyhudi.table.remembered_files import hand_on_past_archiving
@@ -152,7 +153,7 @@ def _needed(call: ServiceCall) -> Needed:
     dead_plans = _dead_plans(table)
     return Needed(
         earliest_retained=None if retained is None else retained.requested_time,
-        replacement=_first_replacement(table, _limits(call).min_commits),
+        replacement=_first_replacement(call, _limits(call).min_commits),
         compaction=_compaction_to_count_from(call),
         beside_pending=_beside_pending(table, dead_plans),
         dead_plans=dead_plans,
@@ -177,22 +178,24 @@ def _dead_plans(table: TableState) -> frozenset[str]:
     return frozenset(found)
 
 
-def _first_replacement(table: TableState, kept: int) -> str | None:
+def _first_replacement(call: ServiceCall, kept: int) -> str | None:
     """The oldest replacement before the newest `kept` writes of whose file groups there are still files.
 
-    The files themselves are asked for: what a clean has passed it may have spared, for a savepoint or for a plan.
+    The files themselves are asked for: what a clean has passed it may have spared, for a savepoint or for a plan. Cost:
+    a listing of each partition of these replacements, up to the one that is found.
     """
+    table = call.table
     older = [instant for instant in table.timeline.completed_writes[:-kept] if instant.action is Action.REPLACE_COMMIT]
     listed: dict[str, set[str]] = {}
     for write, files in sorted(
         load_written_files(table.storage, table.version, older).items(), key=lambda found: found[0].requested_time
     ):
-        for partition, replaced in files.replaced.items():
-            if partition not in listed:
-                names = (parse_data_file(info.name) for info in table.storage.list_folder(partition).files)
-                listed[partition] = {name.file_id for name in names if name is not None}
-            if not listed[partition].isdisjoint(replaced):
-                return write.requested_time
+        unknown = [partition for partition in files.replaced if partition not in listed]
+        for partition, listing in zip(unknown, listings(table.storage, call.engine, unknown), strict=True):
+            names = (parse_data_file(info.name) for info in listing.files)
+            listed[partition] = {name.file_id for name in names if name is not None}
+        if any(not listed[partition].isdisjoint(replaced) for partition, replaced in files.replaced.items()):
+            return write.requested_time
     return None
 
 

@@ -106,9 +106,16 @@ def planned_clean(call: ServiceCall, *, explains: bool = True, spares_readers: b
     Raises `WriteConflictError` if a write of the table was rolled back meanwhile.
     """
     now_ms = call.environment.clock.now_ms()
-    how = {"explains": explains, "spares_readers": spares_readers}
     try:
-        return plan_clean(call.table, call.config.cleaning, now_ms=now_ms, zone=table_zone(call.table.config), **how)
+        return plan_clean(
+            call.table,
+            call.config.cleaning,
+            call.engine,
+            now_ms=now_ms,
+            zone=table_zone(call.table.config),
+            explains=explains,
+            spares_readers=spares_readers,
+        )
     except (InvalidRequestError, NotFoundError) as error:
         if type(error) not in (InvalidRequestError, NotFoundError):
             raise  # a subclass has a cause of its own, such as an unsafe path in a savepoint
@@ -231,7 +238,7 @@ def execute_clean(call: ServiceCall, instant: Instant) -> Cleaned | None:
     plan = load_clean_plan(call.table.storage, instant, call.table)
     if plan is None:
         return None
-    _check_plan(call.table, plan, instant)
+    _check_plan(call, plan, instant)
     return _execute(call, instant, plan)
 
 
@@ -302,12 +309,13 @@ def load_clean_plan(storage: Storage, instant: Instant, table: TableState) -> Cl
         return None
 
 
-def _check_plan(table: TableState, plan: CleanPlan, instant: Instant) -> None:
+def _check_plan(call: ServiceCall, plan: CleanPlan, instant: Instant) -> None:
     """Raise `CorruptDataError` for a plan that names what the table needs now: its newest slices, or a savepoint's.
 
     No plan of Hudi's writers does; a damaged one may, and one that was made before later writes were rolled back.
     """
-    view = load_view(table.storage, table.timeline, plan.files)
+    table = call.table
+    view = load_view(table.storage, table.timeline, plan.files, lister=call.lister)
     newest = (file_slice for slices in view.latest.values() for file_slice in slices)
     needed = {
         file.path for files in newest for file in (*files.logs, *((files.base,) if files.base is not None else ()))

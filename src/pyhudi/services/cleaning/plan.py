@@ -10,6 +10,7 @@ from datetime import tzinfo
 from pyhudi.config.enums import TableType
 from pyhudi.config.java_patterns import java_pattern
 from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.engine.protocol import Engine
 from pyhudi.errors import NotFoundError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.file_names import LogFileName, parse_data_file
@@ -22,7 +23,7 @@ from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive.history import has_archive
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, view_of
-from pyhudi.table.lister import list_data_files
+from pyhudi.table.lister import EngineLister, listings
 from pyhudi.table.pending_clusterings import clustered_groups, instants_of_clusterings
 from pyhudi.table.remembered_files import remembered_files
 from pyhudi.table.savepoints import load_savepoints
@@ -32,6 +33,8 @@ from pyhudi.table.written_files import load_written_files
 
 FILES_AT_ONCE = 50_000
 """After so many files the slices of a plan are decided on, and forgotten."""
+_FOLDERS_AT_ONCE = 5_000
+"""So many partitions are listed by one job of the engine, so that a plan has the files of a part of them in memory."""
 METADATA_PART = "/.hoodie/"
 """What a path has in it that belongs to a table in a folder of this one."""
 COMMITS_WITHOUT_CLEAN_MAX = 10
@@ -59,6 +62,7 @@ class PlannedClean:
 def plan_clean(
     table: TableState,
     options: CleaningOptions,
+    engine: Engine,
     *,
     now_ms: int,
     zone: tzinfo | None,
@@ -91,7 +95,7 @@ def plan_clean(
     sources: dict[str, list[str]] = defaultdict(list)
     emptied: list[str] = []
     complete: list[bool] = []
-    for paths, files in _in_pieces(_files(table, partitions, options)):
+    for paths, files in _in_pieces(_files(table, partitions, options, engine)):
         gone: dict[str, list[str]] = defaultdict(list)
         view = view_of(storage, timeline, files, paths)
         decided = tuple(decide(view, _change_data(files), retention))
@@ -227,21 +231,24 @@ def _selected(partitions: frozenset[str] | None, options: CleaningOptions) -> fr
 
 
 def _files(
-    table: TableState, partitions: frozenset[str] | None, options: CleaningOptions
+    table: TableState, partitions: frozenset[str] | None, options: CleaningOptions, engine: Engine
 ) -> Iterator[tuple[str, Sequence[FileInfo]]]:
     """The files of these partitions, or of the whole table, by partition; not those of another table in a folder."""
     storage = table.storage
     if partitions is not None:
         remembered = remembered_files(storage, table.timeline)
-        for partition in sorted(partitions):
-            if partition in remembered:
-                yield partition, tuple(remembered[partition].values())
-                continue
-            listing = storage.list_folder(partition)
-            if not partition or not any(map(is_metadata_folder, listing.folders)):
-                yield partition, listing.files
+        paths = sorted(partitions)
+        for start in range(0, len(paths), _FOLDERS_AT_ONCE):
+            part = paths[start : start + _FOLDERS_AT_ONCE]
+            unknown = [path for path in part if path not in remembered]
+            listed = dict(zip(unknown, listings(storage, engine, unknown), strict=True))
+            for partition in part:
+                if partition in remembered:
+                    yield partition, tuple(remembered[partition].values())
+                elif not partition or not any(map(is_metadata_folder, listed[partition].folders)):
+                    yield partition, listed[partition].files
         return
-    files = list_data_files(storage)
+    files = EngineLister(storage, engine).table()
     others = tuple({f"{info.path.partition(METADATA_PART)[0]}/" for info in files if METADATA_PART in info.path})
     by_partition: dict[str, list[FileInfo]] = defaultdict(list)
     matches = java_pattern(options.partition_regex or ".*").fullmatch

@@ -46,14 +46,15 @@ from pyhudi.services.clustering.hash_rings import (
     resizes_of,
 )
 from pyhudi.services.clustering.schedule import schema_of
-from pyhudi.services.frame.planned_run import PlannedRun, planned_run
+from pyhudi.services.frame.planned_run import FilesOfPlan, PlannedRun, planned_run
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_plan
 from pyhudi.table.archive.writes import with_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import bucket_engine_of, check_clusterable
 from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
-from pyhudi.table.file_system_view import FileSystemView, load_view, with_names_of
+from pyhudi.table.file_system_view import FileSystemView, view_of, with_names_of
+from pyhudi.table.lister import Lister
 from pyhudi.table.pending_clusterings import load_clustering_plan, pending_clusterings
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
@@ -134,7 +135,7 @@ def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:
             instant_time,
             kind="clustering",
             find=_find,
-            files_of_previous_run=_files_of_previous_run,
+            files_of_plan=_files_of_plan,
         ) as run:
             return None if run is None else _run(replace(call, table=run.table), run)
     except WriteConflictError:
@@ -154,7 +155,8 @@ def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     schema = schema_of(call.table, run.instant.requested_time)
     order = SortOrder(plan.sort_columns, _layout_of(plan, call.config.clustering))
     check_sort_columns(schema.arrow, order)
-    view = load_view(call.table.storage, call.table.timeline, {file_slice.partition_path for file_slice in plan.slices})
+    partitions = {file_slice.partition_path for file_slice in plan.slices}
+    view = view_of(call.table.storage, call.table.timeline, run.files, partitions)
     view = with_names_of(view, run.instant.requested_time)
     path = instant_path(replace(run.instant, state=InstantState.REQUESTED), call.table.version)
     of_buckets = _strategy_of(plan).is_of_buckets
@@ -278,16 +280,17 @@ def _tasks(
     ]
 
 
-def _files_of_previous_run(table: TableState, instant: Instant) -> list[str]:
-    """The base files that carry the instant of a clustering: only its executions write such files."""
+def _files_of_plan(table: TableState, instant: Instant, lister: Lister) -> FilesOfPlan:
+    """The files in the partitions of a clustering. Only its executions write base files that carry its instant."""
     plan = load_clustering_plan(table.storage, table.version, instant)
-    found = []
-    for partition_path in sorted({file_slice.partition_path for file_slice in plan.slices} if plan else ()):
-        for info in table.storage.list_folder(partition_path).files:
-            name = parse_data_file(info.name)
-            if isinstance(name, BaseFileName) and name.instant_time == instant.requested_time:
-                found.append(info.path)
-    return found
+    left, others = [], []
+    for info in lister.partitions(sorted({file_slice.partition_path for file_slice in plan.slices} if plan else ())):
+        name = parse_data_file(info.name)
+        if isinstance(name, BaseFileName) and name.instant_time == instant.requested_time:
+            left.append(info.path)
+        else:
+            others.append(info)
+    return FilesOfPlan(tuple(left), tuple(others))
 
 
 def _metadata(schema: TableSchema, plan: ClusteringPlan, stats: Sequence[WriteStat]) -> CommitMetadata:

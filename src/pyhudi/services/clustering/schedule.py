@@ -46,7 +46,7 @@ def planned_clustering(call: ServiceCall) -> PlannedClustering:
     check_clusterable(table)
     check_sort_columns(schema_of(table).arrow, SortOrder(options.sort_columns, options.layout))
     of_buckets = has_rings(table, options)
-    view = load_view(table.storage, table.timeline)
+    view = load_view(table.storage, table.timeline, lister=call.lister)
     now = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, UTC).astimezone(table_zone(table.config))
     if of_buckets:
         return planned_resizes(call, view, _held_groups(table, view), hour=now.hour)

@@ -14,12 +14,13 @@ from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.table_rules import check_defaults, check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.compaction.schedule import check_merge_on_read
-from pyhudi.services.frame.planned_run import planned_run
+from pyhudi.services.frame.planned_run import FilesOfPlan, planned_run
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.archive.writes import with_archive
 from pyhudi.table.committed_files import refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile, slice_files
-from pyhudi.table.file_system_view import FileSystemView, load_view, with_names_of
+from pyhudi.table.file_system_view import FileSystemView, view_of, with_names_of
+from pyhudi.table.lister import Lister
 from pyhudi.table.schema import TableSchema, schema_of_run
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_compaction_plan
@@ -64,14 +65,13 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
     """
     check_merge_on_read(call.reloaded().table)
     storage = call.table.storage
-    with planned_run(
-        call, instant_time, kind="compaction", find=_pending_plan, files_of_previous_run=_files_of_previous_run
-    ) as taken:
+    with planned_run(call, instant_time, kind="compaction", find=_pending_plan, files_of_plan=_files_of_plan) as taken:
         if taken is None:
             return None
         table, instant, number = taken.table, taken.instant, taken.number
         plan = load_compaction_plan(storage, instant, table.version)
-        view = load_view(storage, table.timeline, {operation.partition_path for operation in plan.operations})
+        partitions = {operation.partition_path for operation in plan.operations}
+        view = view_of(storage, table.timeline, taken.files, partitions)
         view = with_names_of(view, instant.requested_time)
         run = _run_on_logs if plan.is_log_compaction else _run_on_slices
         call = replace(call, table=table)
@@ -99,23 +99,28 @@ def _pending_plan(table: TableState, instant_time: str) -> Instant | None:
     return next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
 
 
-def _files_of_previous_run(table: TableState, instant: Instant) -> list[str]:
-    """The files that carry the instant of a pending compaction.
+def _files_of_plan(table: TableState, instant: Instant, lister: Lister) -> FilesOfPlan:
+    """The files in the partitions of a compaction. Dead executions left those that carry its instant.
 
     A log of version 6 carries the instant of its slice. The blocks of one that a dead execution left are written again
     with the same instant and the same records.
     """
     plan = load_compaction_plan(table.storage, instant, table.version)
     planned = {FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations}
-    found = []
-    for partition_path in sorted({group.partition_path for group in planned}):
-        for info in table.storage.list_folder(partition_path).files:
-            name = parse_data_file(info.name)
-            if name is None or name.instant_time != instant.requested_time:
-                continue
-            if FileGroupId(partition_path, name.file_id) in planned and _is_output(name, plan, table):
-                found.append(info.path)
-    return found
+    left, others = [], []
+    for info in lister.partitions(sorted({group.partition_path for group in planned})):
+        name = parse_data_file(info.name)
+        is_left = (
+            name is not None
+            and name.instant_time == instant.requested_time
+            and FileGroupId(info.path.rpartition("/")[0], name.file_id) in planned
+            and _is_output(name, plan, table)
+        )
+        if is_left:
+            left.append(info.path)
+        else:
+            others.append(info)
+    return FilesOfPlan(tuple(left), tuple(others))
 
 
 def _is_output(name: BaseFileName | LogFileName, plan: CompactionPlan, table: TableState) -> bool:

@@ -96,7 +96,7 @@ def planned_compaction(call: ServiceCall) -> PlannedCompaction:
     """The compaction that the options' strategies would plan now. Cost: a listing of the table."""
     check_merge_on_read(call.table)
     table, options = call.table, call.config.compaction
-    view = load_view(table.storage, table.timeline)
+    view = load_view(table.storage, table.timeline, lister=call.lister)
     settings = CompactionSettings(
         strategies=options.strategies,
         target_io_mb=options.target_io_mb,
@@ -115,7 +115,7 @@ def planned_compaction(call: ServiceCall) -> PlannedCompaction:
 def planned_log_compaction(call: ServiceCall, joinable: frozenset[LogFile] | None = None) -> PlannedCompaction:
     """The log compaction that would be planned now, over `joinable` logs alone. Cost: a listing of the table."""
     check_merge_on_read(call.table)
-    view = load_view(call.table.storage, call.table.timeline)
+    view = load_view(call.table.storage, call.table.timeline, lister=call.lister)
     slices = [file_slice for group in view.latest.values() for file_slice in group]
     others = (
         () if joinable is None else (file_slice for file_slice in slices if not joinable.issuperset(file_slice.logs))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -15,6 +15,8 @@ from pyhudi.errors import AlreadyExistsError, InvalidRequestError, LockLostError
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.timeline.instant import Instant, InstantState, advanced
 from pyhudi.services.frame.service import ServiceCall
+from pyhudi.storage.protocol import FileInfo
+from pyhudi.table.lister import Lister
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
 from pyhudi.tasks.log_writer import WRITE_TOKEN_NUMBERS
@@ -29,12 +31,22 @@ _log = logging.getLogger("pyhudi")
 class PlannedRun:
     """An execution: the table as it was when it began, the plan's instant, and the number of the execution.
 
-    The number replaces the stage number in the write tokens of its files, so that they are unique to it.
+    The number replaces the stage number in the write tokens of its files, so that they are unique to it. `files`: those
+    in the folders of the plan, listed after `table` was loaded, without those that dead executions left.
     """
 
     table: TableState
     instant: Instant
     number: int
+    files: tuple[FileInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FilesOfPlan:
+    """The files in the folders of a plan: the paths of those that dead executions left, and the others."""
+
+    left: tuple[str, ...]
+    others: tuple[FileInfo, ...]
 
 
 @contextmanager
@@ -44,12 +56,13 @@ def planned_run(
     *,
     kind: str,
     find: Callable[[TableState, str], Instant | None],
-    files_of_previous_run: Callable[[TableState, Instant], list[str]],
+    files_of_plan: Callable[[TableState, Instant, Lister], FilesOfPlan],
 ) -> Iterator[PlannedRun | None]:
     """Take the plan for this process: mark it inflight, and delete what dead executions left. None if it is taken.
 
-    `kind` is the service's name for errors, `find` gives the pending plan of an instant time. Raises
-    `InvalidRequestError` if there is no plan, and `LockLostError` if another process has started it meanwhile.
+    `kind` is the service's name for errors, `find` gives the pending plan of an instant time, `files_of_plan`
+    lists its folders. Raises `InvalidRequestError` if there is no plan, and `LockLostError` if another process has
+    started it meanwhile.
     """
     storage, environment = call.table.storage, call.environment
     heartbeat = Heartbeat(storage, heartbeat_path(instant_time), call.settings.heartbeat, environment)
@@ -80,8 +93,9 @@ def planned_run(
         return
     run = PlannedRun(table, inflight, number)
     try:
-        _remove_previous_run(call, run, files_of_previous_run)
-        yield run
+        found = files_of_plan(table, inflight, call.lister)
+        _remove_previous_run(call, run, found.left)
+        yield replace(run, files=found.others)
     finally:
         heartbeat.stop()
         if not call.table.reload().timeline.is_committed(instant_time):
@@ -126,21 +140,15 @@ def _marked_inflight(table: TableState, plan: Instant, *, can_be_lost: bool) -> 
     return inflight
 
 
-def _remove_previous_run(
-    call: ServiceCall, run: PlannedRun, files_of_previous_run: Callable[[TableState, Instant], list[str]]
-) -> None:
-    """Delete what dead executions of a plan left: their files, and then their markers.
-
-    Cost: one listing per partition path.
-    """
-    storage, instant_time = call.table.storage, run.instant.requested_time
-    found = files_of_previous_run(run.table, run.instant)
-    if not found:
+def _remove_previous_run(call: ServiceCall, run: PlannedRun, left: Collection[str]) -> None:
+    """Delete what dead executions of a plan left: their files, and then their markers. Cost: a delete per file."""
+    if not left:
         return
+    storage, instant_time = call.table.storage, run.instant.requested_time
     # After the listing: if this execution is the newest now, the files found are of dead ones.
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         check_newest_run(storage, instant_time, run.number)
         lock.check_held()
-    for path in found:
+    for path in left:
         storage.delete(path)
     storage.delete_folder(marker_folder(instant_time))

@@ -11,6 +11,7 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.merge.rules import Merger
+from pyhudi.table.lister import EngineLister
 from pyhudi.table.state import TableState
 from pyhudi.transaction.settings import TransactionSettings
 
@@ -33,6 +34,11 @@ class ServiceCall:
     engine: Engine
     environment: Environment
     mergers: tuple[Merger, ...] = ()
+
+    @property
+    def lister(self) -> EngineLister:
+        """What plans and their executions ask for files: the store itself, many folders in tasks of the engine."""
+        return EngineLister(self.table.storage, self.engine)
 
     def reloaded(self) -> ServiceCall:
         """The same call on the table as it is now."""

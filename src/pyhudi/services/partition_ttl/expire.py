@@ -75,7 +75,7 @@ def planned_expiry(call: ServiceCall) -> tuple[PartitionAge, ...]:
     table, options = call.table, call.config.expiry
     if not table.config.partition_fields:
         return ()
-    latest = load_view(table.storage, table.timeline).latest
+    latest = load_view(table.storage, table.timeline, lister=call.lister).latest
     by_creation = options.strategy is ExpiryStrategy.KEEP_BY_CREATION_TIME
     now_ms, zone = call.environment.clock.now_ms(), table_zone(table.config)
 
