@@ -18,6 +18,8 @@ from tests.support.spark import temporarily
 from pyhudi.config.enums import Arrangement
 from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.errors import RecordKeyError, SchemaMismatchError, UnsupportedFeatureError, WorkerEnvironmentError
+from pyhudi.format.keys.generator import KeyGenerator
+from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.spark import engine as spark_engine
 from pyhudi.spark.engine import (
     ARROW_BATCHES,
@@ -247,6 +249,20 @@ def test_rows_of_one_key_meet_in_one_split(engine: SparkEngine, cities: Any) -> 
     assert len(splits) == 4
     assert sum(len({key for _, key in split}) for split in splits) == 60
     assert all(len(split) == 2 * len(set(split)) for split in splits)
+
+
+def test_rows_of_other_values_whose_keys_are_one_text_meet_in_one_split(engine: SparkEngine, spark: Any) -> None:
+    pairs = [(None, "1"), ("__null__", "1"), ("", "2"), ("__empty__", "2"), ("1,b:2", "3"), ("1", "2,b:3")]
+    rows = spark.createDataFrame(pairs, "a string, b string")
+    keys = KeyGenerator(kind=KeyGeneratorType.COMPLEX, record_key_fields=("a", "b"))
+
+    def distinct(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> set[str]:
+        return {key for batch in batches for key in keys.record_keys(batch).to_pylist()}
+
+    distribution = Distribution(Arrangement.BY_KEY, key_columns=("a", "b"), splits=32)
+    splits = engine.map_splits(rows, distinct, distribution=distribution, description="look")
+
+    assert len([key for split in splits for key in split]) == len(set().union(*splits)) == 3
 
 
 def test_number_of_splits_by_key_follows_the_size_if_not_given(engine: SparkEngine, cities: Any) -> None:

@@ -95,7 +95,7 @@ class Arrangement(enum.Enum):
     PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
     PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
     BY_KEY = "BY_KEY"
-    """All rows of one record key in one task. Not a value of `hoodie.bulkinsert.sort.mode`."""
+    """All rows of one record key, which is a text, in one task. Not a value of `hoodie.bulkinsert.sort.mode`."""
 
 
 BULK_INSERT_SORT_MODES: Final = tuple(mode for mode in Arrangement if mode is not Arrangement.BY_KEY)

@@ -29,6 +29,7 @@ from pyhudi.engine.exchange import RowsByReceiver, shared
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import CallbackHosts, Distribution, Exchange, TaskContext
 from pyhudi.errors import HudiError, UnsupportedFeatureError
+from pyhudi.format.keys.generator import EMPTY_PART, NULL_PART
 from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.capabilities import arguments_of_thread
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
@@ -369,9 +370,7 @@ def arrange(rows: DataFrame, distribution: Distribution, *, parallelism: int) ->
     splits = distribution.splits
     kind = distribution.arrangement
     if kind is Arrangement.BY_KEY:
-        # By the values, not by their texts: equal keys have equal values, and hashing values is cheaper.
-        columns = [_column(name) for name in distribution.key_columns]
-        return _repartitioned(rows, columns, splits, parallelism)
+        return _repartitioned(rows, [_of_equal_keys(distribution.key_columns)], splits, parallelism)
     if kind is Arrangement.GLOBAL_SORT:
         order = partition + keys
         if splits is None:
@@ -438,6 +437,22 @@ def _repartitioned(rows: DataFrame, columns: list[Column], splits: int | None, p
 def _column(name: str) -> Column:
     """A column by its name, or by the dotted path of a nested field. Column names of Hudi tables have no dots."""
     return sql.col(".".join(f"`{part}`" for part in name.split(".")))
+
+
+def _of_equal_keys(names: tuple[str, ...]) -> Column:
+    """A value that is equal for rows whose record keys are equal.
+
+    A key of one column is equal only for equal values, and hashing values is cheaper than hashing texts. The text of
+    several columns may be equal for others: null and "__null__", empty and "__empty__", "1,b:2" beside "3" and "1"
+    beside "2,b:3". So this is the text, though with Spark's own form of instants and binary values.
+    """
+    if len(names) == 1:
+        return _column(names[0])
+    parts: list[Column] = []
+    for position, name in enumerate(names):
+        text = sql.when(_text(name) == "", sql.lit(EMPTY_PART)).otherwise(_text(name))
+        parts += [sql.lit(f"{',' if position else ''}{name}:"), sql.coalesce(text, sql.lit(NULL_PART))]
+    return sql.concat(*parts)
 
 
 def _text(name: str) -> Column:

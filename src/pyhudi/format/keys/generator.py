@@ -46,8 +46,9 @@ from pyhudi.format.timeline.table_version import TableVersion
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
-_NULL_PART: Final = "__null__"
-_EMPTY_PART: Final = "__empty__"
+NULL_PART: Final = "__null__"
+EMPTY_PART: Final = "__empty__"
+"""What a key of several fields has in place of a value that is null or empty."""
 
 _TABLE_TYPE: Final = "hoodie.table.keygenerator.type"
 _TABLE_CLASS: Final = "hoodie.table.keygenerator.class"
@@ -160,7 +161,7 @@ class KeyGenerator:
         """Regular expressions that match each record key in which these key fields are whole numbers or null."""
         if not self.is_composite:
             return (r"^-?\d+$",) * len(names)
-        return tuple(rf"(?:^|,){re.escape(name)}:(?:-?\d+|{_NULL_PART})(?:,|$)" for name in names)
+        return tuple(rf"(?:^|,){re.escape(name)}:(?:-?\d+|{NULL_PART})(?:,|$)" for name in names)
 
     def partition_paths(self, batch: pa.RecordBatch) -> pa.DictionaryArray:
         """The partition path of each row: int32 indices into the distinct paths; `""` without fields.
@@ -322,7 +323,7 @@ def _require_usable(is_unusable: _Mask, fields: tuple[str, ...]) -> None:
 
 def _composite_part(text: pa.StringArray) -> pa.StringArray:
     is_empty = pc.equal(pc.binary_length(text), 0)
-    return pc.fill_null(pc.if_else(is_empty, _EMPTY_PART, text), _NULL_PART)
+    return pc.fill_null(pc.if_else(is_empty, EMPTY_PART, text), NULL_PART)
 
 
 def _require_at_most_one(kind: KeyGeneratorType, what: str, names: tuple[str, ...]) -> None:
