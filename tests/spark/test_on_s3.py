@@ -10,6 +10,7 @@ from tests.support.minio import Minio, minio
 from tests.support.spark import temporarily, trip_options
 
 from pyhudi import HudiTable
+from pyhudi.errors import PermissionDeniedError, TableNotFoundError
 from pyhudi.spark.reads import closed_stores
 from pyhudi.spark.reads.hadoop_stores import can_open
 from pyhudi.storage.protocol import StorageSpec
@@ -97,6 +98,35 @@ def test_statements_reach_the_store_by_the_settings_of_the_session(spark: Any, m
             ]
         finally:
             spark.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("does", ["read", "read changes", "write", "create"])
+def test_bucket_that_does_not_exist_is_named_as_such(spark: Any, minio: Minio, does: str) -> None:
+    uri = "s3://missing-bucket/trips"
+    changes = {"hoodie.datasource.query.incremental.format": "cdc", "hoodie.datasource.query.type": "incremental"}
+    changes["hoodie.datasource.read.begin.instanttime"] = "0"
+    reader = spark.read.format("hudi").options(**minio.options)
+    trips = spark.sql("SELECT '1' uuid, 'oslo' city, 1L ts")
+    settings = {f"spark.hadoop.{option}": value for option, value in minio.options.items()}
+    calls = {
+        "read": lambda: reader.load(uri),
+        "read changes": lambda: reader.options(**changes).load(uri),
+        "write": lambda: trips.write.format("hudi").options(**trip_options(**minio.options)).mode("append").save(uri),
+        "create": lambda: spark.sql(f"CREATE TABLE missing_bucket USING hudi LOCATION '{uri}'"),
+    }
+    with temporarily(spark, settings), pytest.raises(TableNotFoundError, match="no such bucket") as caught:
+        calls[does]()
+    assert caught.value.context["bucket"] == "missing-bucket"
+
+
+def test_wrong_key_of_the_store_is_refused_as_permission_and_not_as_a_missing_table(
+    spark: Any, minio: Minio, table: str
+) -> None:
+    for option in ("fs.s3a.access.key", "fs.s3a.secret.key"):
+        wrong = {**minio.options, option: "wrong-key-of-the-store"}
+        with pytest.raises(PermissionDeniedError) as caught:
+            spark.read.format("hudi").options(**wrong).load(table)
+        assert "wrong-key" not in str(caught.value)
 
 
 def test_spark_can_open_what_its_hadoop_has_a_file_system_and_the_options_for(spark: Any) -> None:

@@ -128,8 +128,18 @@ def _has_entries(storage: Storage, folder: str) -> bool:
 
 
 def table_exists(storage: Storage) -> bool:
-    """Whether the folder holds a table. Cost: one or two requests."""
-    return any(storage.info(path) is not None for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH))
+    """Whether the folder holds a table. Cost: one or two requests.
+
+    Raises `TableNotFoundError` where there is no such bucket. A read says so, unlike a question for the size of a file.
+    """
+    if storage.info(PROPERTIES_PATH) is not None:
+        return True
+    try:
+        read_at_most(storage, PROPERTIES_BACKUP_PATH, PROPERTIES_BYTES_MAX)
+    except NotFoundError as error:
+        _check_bucket(storage, error)
+        return False
+    return True
 
 
 def create_table(storage: Storage, properties: Mapping[str, str]) -> TableState:
@@ -178,12 +188,7 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
             try:
                 found = read_at_most(storage, path, PROPERTIES_BYTES_MAX), f"{storage.uri}/{path}"
             except NotFoundError as error:
-                if "bucket" in error.context:
-                    raise TableNotFoundError(
-                        "there is no such bucket, so no table: check its name, and the endpoint of the store",
-                        path=storage.uri,
-                        bucket=error.context["bucket"],
-                    ) from error
+                _check_bucket(storage, error)
                 continue
             if found[0]:
                 return found
@@ -194,3 +199,13 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
                 path=storage.uri,
             )
     return found
+
+
+def _check_bucket(storage: Storage, error: NotFoundError) -> None:
+    """Raises `TableNotFoundError` if there is no file because there is no bucket."""
+    if "bucket" in error.context:
+        raise TableNotFoundError(
+            "there is no such bucket, so no table: check its name, and the endpoint of the store",
+            path=storage.uri,
+            bucket=error.context["bucket"],
+        ) from error
