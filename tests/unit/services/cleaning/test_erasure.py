@@ -140,6 +140,22 @@ def test_change_data_log_of_the_delete_has_the_value_until_its_file_group_is_rew
     assert holders(storage) == []
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_change_data_log_of_the_delete_goes_with_its_file_group_that_a_clustering_replaced(version: int) -> None:
+    storage, table = with_secret_in_change_data(version, "DATA_BEFORE_AFTER")
+    [path] = holders(storage)
+    assert table.services.cluster().num_rows == 0, "its partition has one small file"
+
+    clustered = table.services.cluster(hudi_options={"hoodie.clustering.plan.strategy.sort.columns": "id"})
+    table.services.clean(hudi_options=NEWEST_SLICES)
+    assert clustered.num_rows == 1
+    assert holders(storage) == [path], "readers of the state before the newest write may be at work"
+
+    table.upsert(rows((3, "rome", 2, "c")))
+    table.services.clean(hudi_options=NEWEST_SLICES)
+    assert holders(storage) == []
+
+
 def test_change_data_log_with_keys_alone_does_not_have_the_value() -> None:
     storage, _ = with_secret_in_change_data(9, "OP_KEY_ONLY")
 
