@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -76,8 +77,9 @@ def changes_of_merge(
     `plan` as `named_columns` gives it. `read_target`: the rows of the table with their meta columns, under a condition
     as `HudiTable.scan` takes it.
 
-    Cost: where the target is large, one job that finds out which keys the source has. The source is kept meanwhile
-    (`DataFrame.persist`), so that it is evaluated once: see `released`.
+    Cost: where the target is large, one job that finds out which keys the source has. Then, and where clauses are
+    evaluated one by one, the source is kept meanwhile (`DataFrame.persist`), so that it is evaluated once: see
+    `released`.
     """
     pairs = equalities(plan)
     if pairs is not None and _is_upsert(job, plan, source, pairs):
@@ -145,6 +147,7 @@ def changes_of_rows(
     rows = target.alias(name_of_target)
     rows = rows if where is None else rows.where(as_column(where))
     change = Change.DELETE if values is None else Change.UPDATE
+    rows, computed = _evaluated(rows, {name: as_column(value) for name, value in (values or {}).items()}, "#set")
     fit = fitting(rows)
     columns = []
     for name, kind in _types(job).items():
@@ -152,7 +155,7 @@ def changes_of_rows(
         if values is None:
             value = value if is_kept(job, name) else sql.lit(None).cast(kind)
         elif name in values:
-            value = fit(as_column(values[name]), kind, name)
+            value = fit(computed[name], kind, name)
         columns.append(value.alias(name))
     return rows.select(
         _of(name_of_target, RECORD_KEY).alias(RECORD_KEY),
@@ -160,6 +163,17 @@ def changes_of_rows(
         sql.lit(int(change)).cast("tinyint").alias(CHANGE),
         *columns,
     )
+
+
+def _evaluated(rows: DataFrame, values: Mapping[str, Column], prefix: str) -> tuple[DataFrame, dict[str, Column]]:
+    """The rows with computed values as columns of their own, and these columns.
+
+    What is made by chance is made once then, however often `fitting` looks at it: Spark evaluates an expression again
+    wherever it stands.
+    """
+    names = {name: f"{prefix} {name}" for name in values}
+    rows = rows.withColumns({names[name]: value for name, value in values.items()}) if values else rows
+    return rows, {name: _of("", added) for name, added in names.items()}
 
 
 def as_column(value: Any) -> Column:
@@ -257,6 +271,8 @@ def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: D
             if clauses:
                 number = sql.when(applies, _clause_number(clauses, first)).otherwise(number)
         return _chosen(job, plan, source, joined.withColumn(_CLAUSE, number))
+    if sum(bool(clauses) for _, clauses, _, _ in numbered) > 1 and not source.is_cached:
+        source.persist()  # each part evaluates it
     parts = []
     for first, clauses, applies, side in numbered:
         if clauses:
@@ -303,12 +319,17 @@ def _chosen(
     side: str = "",
 ) -> DataFrame:
     """The changes of rows with the numbers of their clauses; of some clauses, where the rows have one `side` alone."""
-    clauses = plan.clauses[first:] if count is None else plan.clauses[first : first + count]
+    clauses = list(plan.clauses[first:] if count is None else plan.clauses[first : first + count])
     has_target = side in ("", plan.target)
     key = _of(plan.target, RECORD_KEY) if has_target else sql.lit(None).cast("string")
     path = _of(plan.target, PARTITION_PATH) if has_target and not is_global(job) else sql.lit(None).cast("string")
+    rows = rows.where(sql.col(_CLAUSE).isNotNull())
+    for number, clause in enumerate(clauses, first):
+        if not isinstance(clause, Delete):
+            rows, values = _evaluated(rows, _computed_values(clause, number), f"#{number}")
+            clauses[number - first] = replace(clause, values={**(clause.values or {}), **values})
     fit = fitting(rows)
-    return rows.where(sql.col(_CLAUSE).isNotNull()).select(
+    return rows.select(
         key.alias(RECORD_KEY),
         path.alias(PARTITION_PATH),
         _by_clause(first, [sql.lit(int(_CODES[type(clause)])) for clause in clauses]).cast("tinyint").alias(CHANGE),
@@ -317,6 +338,15 @@ def _chosen(
             for name, kind in _types(job).items()
         ],
     )
+
+
+def _computed_values(clause: Update | Insert, number: int) -> dict[str, Column]:
+    """The values of a clause that are no columns of the source, for the rows of the clause alone."""
+    return {
+        name: sql.when(sql.col(_CLAUSE) == number, as_column(value))
+        for name, value in (clause.values or {}).items()
+        if not isinstance(value, OfSource)
+    }
 
 
 def _on(plan: MergePlan) -> Column:
