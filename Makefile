@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis,hbase,hive,hdfs,glue,sqs,kafka,databases,duckdb,telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-durations test-cluster test-cluster-quick servers test-lowest test-newest test-spark test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
+.PHONY: help setup demo test test-long test-durations test-cluster test-cluster-quick servers test-lowest test-newest test-spark spark-environment test-wheel sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes bench-ingestion bench-claims bench-scale docs site clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,9 +33,10 @@ test-durations: servers  ## Run all tests, and record which are long
 
 ALL_TESTS := tests --ignore=tests/interop --ignore=tests/cluster -n 2 --dist loadgroup
 
-test-cluster: $(STAMP)  ## Run a Spark standalone cluster of two workers, and kill its executors while they write to S3
+# With SPARK=3.5 or another version, on a cluster of that PySpark.
+test-cluster: $(STAMP) $(if $(SPARK),spark-environment)  ## Run a Spark standalone cluster of two workers, and kill its executors while they write to S3
 	@$(PY) tools/minio.py || echo "the tests will be skipped"
-	$(PY) -m pytest tests/cluster
+	$(if $(SPARK),.venvs/spark/bin/python,$(PY)) -m pytest tests/cluster
 
 test-cluster-quick: $(STAMP)  ## The part of test-cluster that CI runs
 	@$(PY) tools/minio.py || echo "the test will be skipped"
@@ -64,11 +65,13 @@ test-newest:  ## Run the tests with the newest version of each dependency
 	.venvs/newest/bin/python -m pytest $(OTHER_VERSIONS) -n 2 --dist loadgroup
 
 comma := ,
-test-spark:  ## Run the tests on Spark with PySpark SPARK (4.0); Spark Connect is not for 3.5
+test-spark: spark-environment  ## Run the tests on Spark with PySpark SPARK (4.0); Spark Connect is not for 3.5
+	.venvs/spark/bin/python -m pytest tests/spark
+
+spark-environment:
 	$(PYTHON) -m venv --clear .venvs/spark
 	.venvs/spark/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	.venvs/spark/bin/python -m pip install --quiet --group test -e '.[$(if $(filter 3.%,$(SPARK)),$(subst connect$(comma),,$(EXTRAS)),$(EXTRAS))]' 'pyspark==$(or $(SPARK),4.0).*'
-	.venvs/spark/bin/python -m pytest tests/spark
 
 # As the release workflow does it: in a copy of the checkout, in which nothing of src can be imported.
 WHEEL := .venvs/wheel
