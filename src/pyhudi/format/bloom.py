@@ -39,12 +39,12 @@ FILTER_BITS_MAX: Final = 1 << 30
 """The limit of all bit vectors of one filter together, in bits: 24 million keys at the default rate."""
 
 _HASHES_MAX: Final = 1100  # -log2 of the smallest positive double, rounded up
-_KEYS_PER_STEP: Final = (
-    16384  # the words of so many keys fit into the L2 cache; fewer keys would need more calls of numpy
-)
+_KEYS_PER_STEP: Final = 16384  # their words fit into the L2 cache; fewer keys would need more calls of numpy
 
 _HEADER: Final = struct.Struct(">iibi")
 _GROWTH: Final = struct.Struct(">iii")
+_HEAD_CHARACTERS: Final = -(-(_HEADER.size + _GROWTH.size) // 3) * 4
+"""Of the base64 text: those that have header and growth state."""
 _VERSION: Final = -1
 _JENKINS: Final = 0
 _MURMUR: Final = 1
@@ -141,17 +141,6 @@ class BloomFilter:
             answers[start + step.order[self._survivors(step)]] = True
             start += len(step.order)
         return answers
-
-    def rate(self, keys: int, *, max_entries: int) -> float:
-        """The false-positive rate once the filter has grown to this many keys (`max_entries`: of its builder)."""
-        rows, load = 1, float(keys)
-        if self.kind is BloomFilterType.DYNAMIC_V0:
-            rows_max = max(len(self.rows), -(-max_entries // self.row_capacity))
-            rows = max(1, min(rows_max, -(-keys // self.row_capacity)))
-            load = max(keys / rows, min(keys, self.row_capacity))
-        # All rows but the last one are full; it has the rest.
-        shape, last = _Shape(bits=self.bits, hashes=self.hashes), keys - load * (rows - 1)
-        return 1.0 - (1.0 - shape.rate(load)) ** (rows - 1) * (1.0 - shape.rate(last))
 
     def to_text(self) -> str:
         """The filter as stored under `BLOOM_FILTER_KEY`."""
@@ -347,35 +336,46 @@ def parse_bloom_filter(text: str, kind: BloomFilterType, *, path: str | None = N
     """
     if len(text) > FILTER_BITS_MAX // 4:
         raise CorruptDataError("the Bloom filter is too large", path=path, size=len(text))
-    try:
-        data = base64.b64decode(text, validate=True)
-    except ValueError as cause:
-        raise CorruptDataError("the Bloom filter is not base64 text", path=path) from cause
-    shape = _parse_header(data, 0, path)
+    data = _decoded(text, path)
+    head = _parse_head(data, kind, path)
     if kind is BloomFilterType.SIMPLE:
-        row = _parse_vector(data, _HEADER.size, shape, path)
-        _check_end(data, _HEADER.size + shape.vector_bytes, path)
-        return BloomFilter(kind=kind, bits=shape.bits, hashes=shape.hashes, rows=(row,))
-    capacity, last_row_keys, row_count = _unpack(_GROWTH, data, _HEADER.size, path)
-    if capacity < 1 or not 0 <= last_row_keys <= _KEYS_MAX or row_count < 1:
-        raise CorruptDataError("the Bloom filter's growth state is impossible", path=path, offset=_HEADER.size)
+        row = _parse_vector(data, _HEADER.size, head.shape, path)
+        _check_end(data, _HEADER.size + head.shape.vector_bytes, path)
+        return BloomFilter(kind=kind, bits=head.shape.bits, hashes=head.shape.hashes, rows=(row,))
     offset = _HEADER.size + _GROWTH.size
     rows: list[_Bytes] = []
-    for _ in range(row_count):
-        if _parse_header(data, offset, path) != shape:
+    for _ in range(head.rows):
+        if _parse_header(data, offset, path) != head.shape:
             raise CorruptDataError("the rows of the Bloom filter differ in shape", path=path, offset=offset)
         offset += _HEADER.size
-        rows.append(_parse_vector(data, offset, shape, path))
-        offset += shape.vector_bytes
+        rows.append(_parse_vector(data, offset, head.shape, path))
+        offset += head.shape.vector_bytes
     _check_end(data, offset, path)
     return BloomFilter(
         kind=kind,
-        bits=shape.bits,
-        hashes=shape.hashes,
+        bits=head.shape.bits,
+        hashes=head.shape.hashes,
         rows=tuple(rows),
-        row_capacity=capacity,
-        last_row_keys=last_row_keys,
+        row_capacity=head.row_capacity,
+        last_row_keys=head.last_row_keys,
     )
+
+
+def stored_rate(text: str, kind: BloomFilterType, keys: int, *, max_entries: int, path: str | None = None) -> float:
+    """The false-positive rate of a filter in a footer once it has grown to this many keys.
+
+    Only the head of the text is decoded, so bit vectors may be damaged. `max_entries`: of the filter's builder. Raises
+    the errors of `parse_bloom_filter`.
+    """
+    head = _parse_head(_decoded(text[:_HEAD_CHARACTERS], path), kind, path)
+    rows, load = 1, float(keys)
+    if kind is BloomFilterType.DYNAMIC_V0:
+        rows_max = max(head.rows, -(-max_entries // head.row_capacity))
+        rows = max(1, min(rows_max, -(-keys // head.row_capacity)))
+        load = max(keys / rows, min(keys, head.row_capacity))
+    # All rows but the last one are full; it has the rest.
+    last = keys - load * (rows - 1)
+    return 1.0 - (1.0 - head.shape.rate(load)) ** (rows - 1) * (1.0 - head.shape.rate(last))
 
 
 _FIRST_BYTE_OF_E000: Final = 0xEE
@@ -430,6 +430,33 @@ def _parse_header(data: bytes, offset: int, path: str | None) -> _Shape:
     if version != _VERSION or hash_type != _MURMUR or not 0 < hashes <= _HASHES_MAX or bits < 1:
         raise CorruptDataError("the Bloom filter has a damaged header", path=path, offset=offset)
     return _Shape(bits=bits, hashes=hashes)
+
+
+def _decoded(text: str, path: str | None) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as cause:
+        raise CorruptDataError("the Bloom filter is not base64 text", path=path) from cause
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What precedes the bit vectors: the growth state of a DYNAMIC filter; a SIMPLE one has one row."""
+
+    shape: _Shape
+    row_capacity: int = 0
+    last_row_keys: int = 0
+    rows: int = 1
+
+
+def _parse_head(data: bytes, kind: BloomFilterType, path: str | None) -> _Head:
+    shape = _parse_header(data, 0, path)
+    if kind is BloomFilterType.SIMPLE:
+        return _Head(shape)
+    capacity, last_row_keys, rows = _unpack(_GROWTH, data, _HEADER.size, path)
+    if capacity < 1 or not 0 <= last_row_keys <= _KEYS_MAX or rows < 1:
+        raise CorruptDataError("the Bloom filter's growth state is impossible", path=path, offset=_HEADER.size)
+    return _Head(shape, capacity, last_row_keys, rows)
 
 
 def _parse_vector(data: bytes, offset: int, shape: _Shape, path: str | None) -> _Bytes:

@@ -17,6 +17,7 @@ from pyhudi.format.bloom import (
     min_max_keys,
     parse_bloom_filter,
     rate_for_keys,
+    stored_rate,
     widest_range,
 )
 
@@ -46,7 +47,8 @@ class KeyFooter:
         self._settings = settings
         self._bloom: BloomFilterBuilder | None = None
         self._text: str | None = None
-        """The filter as the previous version has it, while no key was added: encoding it takes half a millisecond."""
+        """The filter as the previous version has it, while no key was added: to decode and encode it takes 2 ms."""
+        self._previous_path: str | None = None
         self._range: tuple[str, str] | None = None
 
     @classmethod
@@ -56,19 +58,17 @@ class KeyFooter:
         """Start with the keys of the previous version, so that a rewrite adds new keys only.
 
         `keys`: how many the file will have. None if the footer of the previous file has no keys, or another kind of
-        filter, or one that is too small for so many.
+        filter, or one that is too small for so many. The filter is decoded when the first key is added.
         """
         text, low, high = (footer.get(key) for key in (BLOOM_FILTER_KEY, MIN_RECORD_KEY_KEY, MAX_RECORD_KEY_KEY))
         kind = BloomFilterType.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
         if text is None or low is None or high is None or kind is not settings.kind:
             return None
-        stored = parse_bloom_filter(text, kind, path=path)
-        rate = stored.rate(keys, max_entries=settings.max_entries)
+        rate = stored_rate(text, kind, keys, max_entries=settings.max_entries, path=path)
         if kind is BloomFilterType.DYNAMIC_V0 and rate > _OUTGROWN * settings.rate(keys):
             return None
         resumed = cls(settings)
-        resumed._bloom = BloomFilterBuilder.resume(stored, max_entries=settings.max_entries)
-        resumed._text = text
+        resumed._text, resumed._previous_path = text, path
         resumed._range = (low, high)
         return resumed
 
@@ -90,6 +90,10 @@ class KeyFooter:
     def _begun(self, expected: int) -> BloomFilterBuilder:
         if self._bloom is None:
             asked = self._settings
+            if self._text is not None:
+                stored = parse_bloom_filter(self._text, asked.kind, path=self._previous_path)
+                self._bloom = BloomFilterBuilder.resume(stored, max_entries=asked.max_entries)
+                return self._bloom
             self._bloom = BloomFilterBuilder.for_keys(
                 asked.kind, expected, num_entries=asked.num_entries, fpp=asked.fpp, max_entries=asked.max_entries
             )

@@ -12,7 +12,10 @@ from tests.support.tables import SCHEMA, new_table, open_table
 
 import pyhudi
 from pyhudi.config.option import OptionWarning
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.bloom import BLOOM_FILTER_KEY, BloomFilter, BloomFilterBuilder, BloomFilterType, parse_bloom_filter
+from pyhudi.io import key_footer
+from pyhudi.io.key_footer import BloomSettings, KeyFooter
 from pyhudi.storage.memory import MemoryStorage
 
 EXPECTED, ASKED = 500, 0.01
@@ -133,7 +136,23 @@ def test_filter_of_a_file_without_new_keys_is_that_of_the_previous_one(monkeypat
     new_table(storage).bulk_insert(numbered(10))
     before = filter_of(storage).to_text()
     monkeypatch.setattr(BloomFilterBuilder, "to_text", lambda _: pytest.fail("the filter is encoded again"))
+    monkeypatch.setattr(key_footer, "parse_bloom_filter", lambda *_, **__: pytest.fail("the filter is decoded"))
     open_table(storage).upsert(numbered(3))
 
     assert len(open_table(storage).inspect.timeline()) == 2
     assert filter_of(storage).to_text() == before
+
+
+def test_new_keys_for_a_damaged_filter_of_the_previous_version_name_its_file() -> None:
+    settings = BloomSettings(kind=BloomFilterType.SIMPLE, num_entries=4, fpp=0.01, max_entries=8)
+    first = KeyFooter(settings)
+    first.add(pa.array(["a", "b"]), expected=2)
+    whole = first.values()
+    damaged = {**whole, BLOOM_FILTER_KEY: whole[BLOOM_FILTER_KEY][:-4]}
+
+    resumed = KeyFooter.of_previous_version(settings, damaged, "oslo/base.parquet", keys=3)
+
+    assert resumed is not None
+    with pytest.raises(CorruptDataError, match="cut off") as error:
+        resumed.add(pa.array(["c"]), expected=3)
+    assert error.value.context["path"] == "oslo/base.parquet"
