@@ -100,9 +100,7 @@ def disagreements(measured: Mapping[str, Measurements]) -> list[str]:
     claims: dict[str, dict[str, str]] = {}
     for name, peer in measured.items():
         answers = [(operation, answer) for operation, answers in peer.answers.items() for answer in answers]
-        tables = [
-            (f"rows of the {table} table", rows) for prints in peer.fingerprints for table, rows in prints.items()
-        ]
+        tables = [(f"rows of {table}", rows) for prints in peer.fingerprints for table, rows in prints.items()]
         for subject, value in answers + tables:
             claims.setdefault(subject, {}).setdefault(str(value), TITLES[name])
     return [

@@ -39,7 +39,7 @@ class HudiRs:
 
     def bulk_insert(self, table: Path, rows: Path) -> None:
         names = (f"record_key={KEY}", f"partition_by={PARTITION}", f"ordering={ORDERING}")
-        _run("create", table, "name=lineitem", "version=9", *names, WITHOUT_METADATA_TABLE)
+        _run("create", table, "name=lineitem", "version=9", "hive_style=false", "metadata_table=false", *names)
         _run("append", table, rows, WITHOUT_METADATA_TABLE)
 
     def upsert(self, table: Path, rows: Path) -> None:

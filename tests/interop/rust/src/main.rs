@@ -58,7 +58,7 @@ async fn run(arguments: &[&str]) -> Outcome<()> {
 }
 
 /// `name`, `type` (COPY_ON_WRITE), `version` (9), `record_key`, `partition_by`, `ordering` (names with commas between
-/// them), `hive_style` (true), `column_stats` (true); any other one is a property of the table.
+/// them), `hive_style` (true), `metadata_table` (true), `column_stats` (true); any other one is a property of the table.
 async fn create(path: &str, options: &[(&str, &str)]) -> Outcome<()> {
     let mut builder = Table::create(path);
     for (option, value) in options {
@@ -70,6 +70,7 @@ async fn create(path: &str, options: &[(&str, &str)]) -> Outcome<()> {
             "partition_by" => builder.with_partition_fields(value.split(',')),
             "ordering" => builder.with_ordering_fields(value.split(',')),
             "hive_style" => builder.with_hive_style_partitioning(value.parse()?),
+            "metadata_table" => builder.with_metadata_table_enabled(value.parse()?),
             "column_stats" => builder.with_column_stats_enabled(value.parse()?),
             _ => builder.with_option(option, *value),
         };
