@@ -21,7 +21,7 @@ from pyhudi.services.restore import execute as restore_run
 from pyhudi.services.restore import plan as restore_plan
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
-from pyhudi.table import file_system_view, instant_times, written_files
+from pyhudi.table import file_system_view, instant_times, remembered_files, written_files
 from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.table.timeline import Timeline
@@ -979,6 +979,29 @@ COLUMNS = (
         breaks="K1 K6",
     ),
 )
+LISTINGS = (
+    mutant(
+        "listings are remembered under any timeline",
+        "another process wrote files meanwhile",
+        (remembered_files, remembered_files._remembered, defects.remembered_under_any_timeline),
+        at="whole-cow8/lock/twice+update",
+        breaks="K1 K13",
+    ),
+    mutant(
+        "a write hands on listings past what others have completed beside it",
+        "their files are not among its own",
+        (transaction, transaction.hand_on_files, defects.handed_on_from_any_timeline),
+        at="whole-mor8/lock/twice+compact",
+        breaks="K1 K13",
+    ),
+    mutant(
+        "a write hands on listings without its own files",
+        "its next write would not find them",
+        (transaction, transaction.hand_on_files, defects.handed_on_without_own_files),
+        at="whole-cow8/lock/twice+update",
+        breaks="K1 K13",
+    ),
+)
 MUTANTS = (
     *CONFLICTS,
     *TIMES,
@@ -999,6 +1022,7 @@ MUTANTS = (
     *COMPUTED_ROWS,
     *CAPTURED_CHANGES,
     *COLUMNS,
+    *LISTINGS,
 )
 
 EQUIVALENT = {
@@ -1015,6 +1039,8 @@ EQUIVALENT = {
     "a sweep looks at the timeline only before it lists": "whoever takes his time under the lock is above all that the "
     "sweep knows, and such files it passes over; the second look is there for JVM Hudi 0.15, which takes its time "
     "first, see tests/unit/services/test_orphans.py",
+    "listings are remembered beside an action of others that is only pending": "its files count for nobody until it is "
+    "completed, which the timeline shows, and what a pending clean deletes is of no newest slice",
     "markers come after their files, or not at all": "a rollback lists files by the instant in their names, too",
 }
 """Changes that no schedule can tell from the protocol as it is, and why: what the rules are for beside safety."""

@@ -36,7 +36,7 @@ from pyhudi.services.rollback import rollback
 from pyhudi.services.rollback.execute import RolledBack
 from pyhudi.services.rollback.plan import Leftovers
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table import file_system_view, instant_times
+from pyhudi.table import file_system_view, instant_times, remembered_files
 from pyhudi.table.archive.history import current_manifest
 from pyhudi.table.committed_files import CommittedFiles, committed_files
 from pyhudi.table.file_slice import FileSlice
@@ -414,3 +414,23 @@ def check_without_columns(*args: Any, **kwargs: Any) -> None:
 
 def range_with_its_begin(position: str, begin: str, end: str | None) -> bool:
     return begin <= position and (end is None or position <= end)
+
+
+# What one process remembers of its listings, while others write.
+
+hand_on_as_it_is = remembered_files.hand_on_files
+
+
+def remembered_under_any_timeline(storage: Storage, timeline: Timeline) -> Any:
+    kept = remembered_files._kept.get(remembered_files.itself(storage))
+    return None if kept is None else replace(kept, timeline=timeline)
+
+
+def handed_on_from_any_timeline(storage: Storage, timeline: Timeline, completed: Instant, **files: Any) -> None:
+    if (kept := remembered_under_any_timeline(storage, timeline)) is not None:
+        remembered_files._keep(storage, kept)
+    hand_on_as_it_is(storage, timeline, completed, **files)
+
+
+def handed_on_without_own_files(storage: Storage, timeline: Timeline, completed: Instant, **_: Any) -> None:
+    hand_on_as_it_is(storage, timeline, completed, added={}, removed={})

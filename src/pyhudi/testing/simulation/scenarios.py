@@ -184,6 +184,11 @@ def _in_turn(*roles: Role) -> Role:
     return play
 
 
+def _as_another_write(role: Role) -> Role:
+    """Play a role in the same process, whose write is told from its earlier ones."""
+    return lambda stage: role(replace(stage, seat=replace(stage.seat, name=f"{stage.seat.name}-again")))
+
+
 def _expire(stage: Stage) -> None:
     """Drop partition `a` because it is past its time, which is short in this world."""
     stage.run.pass_time(PAST_MS)
@@ -361,6 +366,7 @@ ROLES: dict[str, Role] = {
     "update-b": values(WriteOperation.UPSERT, "b1"),
     "preferred": write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, is_preferred=True)),
     "new": values(WriteOperation.UPSERT, "a9"),
+    "twice": _in_turn(values(WriteOperation.UPSERT, "a1"), _as_another_write(values(WriteOperation.UPSERT, "a2"))),
     "both": values(WriteOperation.UPSERT, "a1", "a9", "b1"),
     "insert": values(WriteOperation.INSERT, "a9"),
     "delete": write(lambda _: Request(operation=WriteOperation.DELETE, values={"a1": None})),
@@ -405,11 +411,12 @@ ROLES: dict[str, Role] = {
 """What an actor can be. Writes put their actor's name as the value of a key: `a1` and `a2` are there, in one file
 group, and `b1` in another; `a9` is new.
 
-`batch`: all such actors write the same batch, to different partitions. `retried`: a task of it is run twice.
-`outlived`: another attempt of each of its tasks is left to an `attempt`, a process of its own; of `abandoned` no other
-attempt counts, so that it rolls itself back. `preferred`: clusterings give way to it. `extend`, `discard`, `merge` and
-`claim` compute their rows from those of the table. `add`, `rename` and `widen` change a column, and `capture` follows
-the captured changes, on tables that have them.
+`twice`: two writes of one process, which remembers what it listed for the first one. `batch`: all such actors write the
+same batch, to different partitions. `retried`: a task of it is run twice. `outlived`: another attempt of each of its
+tasks is left to an `attempt`, a process of its own; of `abandoned` no other attempt counts, so that it rolls itself
+back. `preferred`: clusterings give way to it. `extend`, `discard`, `merge` and `claim` compute their rows from those of
+the table. `add`, `rename` and `widen` change a column, and `capture` follows the captured changes, on tables that have
+them.
 """
 
 WRITERS = ("update", "new", "both", "insert", "delete", "overwrite", "drop")
@@ -432,6 +439,7 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
             *combinations_with_replacement(WRITERS, 2),
             *((writer, other) for writer in WRITERS for other in others),
         ]
+        pairs += [("twice", "update")] if whole else []  # thin writes remember no listings
         pairs += [("batch", "batch"), ("retried", "recover"), *((role, "attempt") for role in OUTLIVED)]
         triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
         triples += [(role, "attempt", other) for role in OUTLIVED for other in ("read", "update", "late")]
@@ -456,7 +464,7 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
         triples += [("extend", "merge", "recover"), ("merge", "undo", "update")]
         if kind.is_merge_on_read:
             pairs += [("extend", "compact"), ("merge", "compact"), ("discard", "compact")]
-            pairs += [("compact", "compact"), ("compact", "late")]
+            pairs += [("compact", "compact"), ("compact", "late"), *([("twice", "compact")] if whole else [])]
             triples += [("outlived", "attempt", "compact")]
             triples += [("update", "compact", "clean"), ("update", "compact", "restore"), ("compact", "save", "clean")]
             triples += [("update", "compact", "cluster")]
