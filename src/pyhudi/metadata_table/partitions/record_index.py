@@ -7,7 +7,7 @@ its file group writes nothing, and neither do compactions. A clustering moves al
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.keys import file_group_of
@@ -35,6 +36,9 @@ from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.metadata_table.partitions.protocol import LargePartition, Source
 from pyhudi.metadata_table.record_changes import RowSettings, row_settings
 from pyhudi.metadata_table.slice_changes import SliceChange, current_slices, slice_changes
+from pyhudi.storage.bounded import at_once
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.metadata_partitions import RECORD_INDEX
 
@@ -44,6 +48,9 @@ _ENTRY_BYTES: Final = 48
 """What JVM Hudi takes an entry for when it counts file groups."""
 _RECORDS_PER_BYTE_MAX: Final = 4
 """More records than this are not in a byte of a base file: record keys differ, and do not compress to nothing."""
+FILES_PER_TASK = 64
+_FOOTER_BYTES = 64 * 1024
+"""About what is read per file; an engine may run small work in this process."""
 _KEEPS_GROUPS: Final = frozenset({WriteOperation.COMPACT, WriteOperation.LOG_COMPACT})
 
 
@@ -176,21 +183,50 @@ def location_values(changes: Sequence[SliceChange], source: Source, instant_time
 
 
 def groups_for_table(source: Source, sizing: GroupSizing) -> int:
-    """How many file groups an index over the record keys of a table gets. Cost: see `groups_for_slices`."""
-    return groups_for_slices(source, tuple(current_slices(source)), sizing)
+    """How many file groups an index over the record keys of a table gets. Cost: see `groups_for_parts`."""
+    return groups_for_parts(source, {"": tuple(current_slices(source))}, sizing)[""]
 
 
-def groups_for_slices(source: Source, slices: Sequence[SliceChange], sizing: GroupSizing) -> int:
-    """How many file groups an index over the record keys of some file slices gets.
+def groups_for_parts(source: Source, parts: Mapping[str, Sequence[SliceChange]], sizing: GroupSizing) -> dict[str, int]:
+    """How many file groups an index over record keys gets for each part of the file slices, by the name of the part.
 
-    Cost: a footer per base file where so many bytes may hold more records than the fewest file groups take.
+    Cost: see `records_of_files`, for the parts whose bytes may hold more records than the fewest file groups take.
     """
-    at_most = _RECORDS_PER_BYTE_MAX * sum(file_slice.size for file_slice in slices)
-    if (fewest := sizing.groups_for(0)) == sizing.groups_for(at_most):
-        return fewest
-    bases = [
-        file_slice.after.base
-        for file_slice in slices
-        if file_slice.after is not None and file_slice.after.base is not None
-    ]
-    return sizing.groups_for(sum(read_footer(source.storage, path).rows for path in bases))
+    fewest = sizing.groups_for(0)
+    bases = {
+        name: [part.after.base for part in slices if part.after is not None and part.after.base is not None]
+        for name, slices in parts.items()
+        if sizing.groups_for(_RECORDS_PER_BYTE_MAX * sum(part.size for part in slices)) != fewest
+    }
+    records = records_of_files(source, [path for paths in bases.values() for path in paths])
+    known = {name: sizing.groups_for(sum(records[path] for path in paths)) for name, paths in bases.items()}
+    return {name: known.get(name, fewest) for name in parts}
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """Base files whose records are counted."""
+
+    storage: StorageSpec
+    paths: tuple[str, ...]
+
+
+def records_of_files(source: Source, paths: Sequence[str]) -> dict[str, int]:
+    """How many records base files have, by path. Cost: a footer per file, many of them in tasks of the engine."""
+    if source.engine is None:
+        counts = [read_footer(source.storage, path).rows for path in paths]
+    else:
+        tasks = [
+            CountTask(source.storage.spec, tuple(paths[start : start + FILES_PER_TASK]))
+            for start in range(0, len(paths), FILES_PER_TASK)
+        ]
+        size = len(paths) * _FOOTER_BYTES
+        found = source.engine.map(count_records, tasks, size_bytes=size, description="count records")
+        counts = [count for of_task in found for count in of_task]
+    return dict(zip(paths, counts, strict=True))
+
+
+def count_records(_: TaskContext, task: CountTask) -> list[int]:
+    """The numbers of records in the base files of a task. Cost: a footer per file, several at once on object stores."""
+    storage = open_spec(task.storage)
+    return at_once(storage, lambda path: read_footer(storage, path).rows, task.paths)

@@ -30,7 +30,7 @@ from pyhudi.metadata_table.partitions.protocol import PlacedPartition, Source
 from pyhudi.metadata_table.partitions.record_index import (
     GroupSizing,
     changed_locations,
-    groups_for_slices,
+    groups_for_parts,
     location_settings,
     location_values,
 )
@@ -107,11 +107,11 @@ class RecordIndexByPartition(PlacedPartition):
         return len(self.initial_file_ids(source))
 
     def initial_file_ids(self, source: Source) -> tuple[str, ...]:
-        """See `PlacedPartition.initial_file_ids`. Cost: as `groups_for_table`."""
+        """See `PlacedPartition.initial_file_ids`. Cost: see `groups_for_parts`."""
         by_path: dict[str, list[SliceChange]] = defaultdict(list)
         for file_slice in current_slices(source):
             by_path[file_slice.group.partition_path].append(file_slice)
-        counts = {path: groups_for_slices(source, slices, self.sizing) for path, slices in by_path.items()}
+        counts = groups_for_parts(source, by_path, self.sizing)
         return tuple(
             sorted(file_id for path, count in counts.items() for file_id in file_ids(group_prefix(path), count))
         )

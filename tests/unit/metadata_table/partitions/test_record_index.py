@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.support.index_changes import FLAGGED, act, flagged, source_of
 from tests.support.tables import EVENT_TIME, MOR, new_table, open_table, rows
 
+from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.metadata_table.locations import locations_of
 from pyhudi.format.metadata_table.schema import RECORD_INDEX_COLUMN
 from pyhudi.format.timeline.table_version import V9
 from pyhudi.metadata_table.file_changes import Change, change_of_commit
 from pyhudi.metadata_table.file_group import GroupTarget, file_ids
-from pyhudi.metadata_table.partitions.record_index import GroupSizing, RecordIndexPartition
+from pyhudi.metadata_table.partitions import record_index
+from pyhudi.metadata_table.partitions.record_index import GroupSizing, RecordIndexPartition, groups_for_parts
+from pyhudi.metadata_table.slice_changes import current_slices
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState, load_table
@@ -35,6 +41,35 @@ def test_the_number_of_file_groups_follows_the_records_as_in_jvm_hudi(records: i
 
 def test_a_fixed_number_of_file_groups_is_kept() -> None:
     assert GroupSizing(groups_min=3, groups_max=3).groups_for(10**12) == 3
+
+
+class CountingTasks(LocalEngine):
+    """Notes the tasks of each step."""
+
+    def __init__(self) -> None:
+        super().__init__(parallelism=1)
+        object.__setattr__(self, "steps", {})
+
+    def map(self, function: Any, tasks: Any, *, size_bytes: int, description: str) -> Any:
+        self.steps[description] = len(tasks)  # type: ignore[attr-defined]
+        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+
+
+def test_records_of_many_base_files_are_counted_in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_index, "FILES_PER_TASK", 4)
+    table = new_table(**{"hoodie.table.services.enabled": "false"})
+    table.insert(rows(*((number, f"c{number % 9}", 1, "") for number in range(90))))
+    engine = CountingTasks()
+    source = replace(source_of(load_table(table.handle.state.storage)), engine=engine)
+    slices = defaultdict(list)
+    for file_slice in current_slices(source):
+        slices[file_slice.group.partition_path].append(file_slice)
+
+    groups = groups_for_parts(source, slices, GroupSizing(groups_min=1, growth=1.0, group_bytes_max=48))
+
+    assert groups == dict.fromkeys(slices, 10)
+    assert engine.steps == {"count records": 3}
+    assert groups_for_parts(replace(source, engine=None), slices, GroupSizing()) == dict.fromkeys(slices, 10)
 
 
 @pytest.mark.parametrize(
