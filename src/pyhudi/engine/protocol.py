@@ -3,6 +3,10 @@
 A task is a module-level function with one frozen, picklable argument. A task may run more than once (retries,
 speculation). Therefore the names of its files contain the number of the attempt, and only the files that its result
 lists are committed.
+
+How the rows of one record key meet: `map_splits` with the arrangement `BY_KEY` gives one split all rows of a key, of
+which staging makes one. The index tags it with the file group that has the key, and an `exchange` sends all rows of a
+file group to one receiver (`docs/design/decisions/0024-rows-move-through-the-engine.md`).
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ class Distribution:
     """How an engine distributes the rows of an input over splits.
 
     Attributes:
-        arrangement: the order and grouping of the rows.
+        arrangement: the order and grouping of the rows. `BY_KEY` goes by the text of the record key: of several key
+            columns, other values may have the same text (null and "__null__").
         partition_columns: the names of the input's columns that form the partition path.
         key_columns: the names of the input's columns that form the record key.
         splits: the number of splits; None: the engine chooses it.
