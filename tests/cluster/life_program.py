@@ -22,14 +22,7 @@ def main(master: str, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
 
     uri, store = settings["uri"], settings["store"]
     spark = pyhudi.spark_session(master=master, config=settings["config"])
-    options = {
-        "hoodie.table.name": "trips",
-        "hoodie.datasource.write.recordkey.field": "uuid",
-        "hoodie.datasource.write.partitionpath.field": "city",
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.table.type": settings["table_type"],
-        **store,
-    }
+    options = table_options(settings)
 
     def write(step: int, rows: Any, operation: str) -> None:
         (folder / f"step-{step}").touch()
@@ -56,6 +49,18 @@ def main(master: str, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
     hosts = spark.range(0, 64, 1, 64).mapInArrow(_work_folder, "folder string").distinct().count()
     spark.stop()
     return {"seen": seen, "executors": hosts}
+
+
+def table_options(settings: dict[str, Any]) -> dict[str, str]:
+    """How the programs here write the table of their settings."""
+    return {
+        "hoodie.table.name": "trips",
+        "hoodie.datasource.write.recordkey.field": "uuid",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.table.type": settings["table_type"],
+        **settings["store"],
+    }
 
 
 def _work_folder(batches: Any) -> Any:

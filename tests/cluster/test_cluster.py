@@ -7,18 +7,17 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.cluster.life_program import ROWS
 from tests.support.audit import audit
 from tests.support.minio import Minio, minio
-from tests.support.spark_cluster import APPLICATION, EXECUTORS_OF_A_WORKER, WORKERS, SparkCluster, running_cluster
+from tests.support.spark_cluster import APPLICATION, EXECUTORS_OF_A_WORKER, WORKERS, SparkCluster, cluster
 
 from pyhudi.storage.open import open_storage
 
-__all__ = ["minio"]
+__all__ = ["cluster", "minio"]
 PROGRAM = Path(__file__).with_name("life_program.py")
 PROGRAM_SECONDS_MAX = 500
 STEPS = 4
@@ -43,12 +42,6 @@ DYNAMIC = {
     "spark.dynamicAllocation.executorIdleTimeout": "20s",
     "spark.dynamicAllocation.maxExecutors": str(WORKERS * EXECUTORS_OF_A_WORKER),
 }
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A Spark standalone cluster for tests: a master and two workers on loopback, each with executors of its own.
 
-Executors are processes with folders of their own, which may be killed (`kill_an_executor`).
+Executors are processes with folders of their own, which may be killed (`kill_an_executor`, `kill_executor_of`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pyspark
+import pytest
 from tests.support.ports import free_port
 
 WORKERS = 2
@@ -57,11 +58,23 @@ class SparkCluster:
         executors = self.executors()
         if not executors:
             return False
-        executor = chosen.choice(executors)
-        for process in [*executor.children(recursive=True), executor]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        _kill_with_children(chosen.choice(executors))
         return True
+
+    def kill_executor_of(self, worker: int) -> bool:
+        """Kill the executor that has a Python worker, by the worker's id; whether there was one."""
+        for executor in self.executors():
+            if worker in {child.pid for child in executor.children(recursive=True)}:
+                _kill_with_children(executor)
+                return True
+        return False
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A cluster for the tests of a module."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 @contextlib.contextmanager
@@ -87,6 +100,12 @@ def running_cluster(folder: Path) -> Iterator[SparkCluster]:
         yield SparkCluster(master, workers)
 
 
+def _kill_with_children(process: psutil.Process) -> None:
+    for doomed in [*process.children(recursive=True), process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            doomed.kill()
+
+
 @contextlib.contextmanager
 def _started(folder: Path, name: str, program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     home = Path(pyspark.__file__).parent
@@ -103,10 +122,7 @@ def _started(folder: Path, name: str, program: str, *arguments: str) -> Iterator
     try:
         yield process
     finally:
-        server = psutil.Process(process.pid)
-        for started in [*server.children(recursive=True), server]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                started.kill()
+        _kill_with_children(psutil.Process(process.pid))
         process.wait()
 
 
