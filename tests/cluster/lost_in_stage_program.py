@@ -31,6 +31,11 @@ STEPS = {
         ("upsert", [(WRITE, "middle"), (WRITE, "end")]),
         ("upsert", [(STAGE, "end")]),
     ],
+    "MERGE_ON_READ": [
+        ("bulk_insert", []),
+        ("upsert", [(WRITE, "sending"), (WRITE, "end")]),
+        ("upsert", [(WRITE, "middle"), (WRITE, "end")]),
+    ],
 }
 
 
