@@ -7,6 +7,7 @@ The reader's guide is `docs/benchmarks.md`.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import subprocess
 import sys
@@ -30,6 +31,8 @@ BEGIN, END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
 def main() -> int:
     arguments = _arguments()
     subprocess.run([sys.executable, HERE / "setup.py"], check=True)
+    # Packages that pip installs have bytecode; an editable install has it from earlier runs alone, if Python keeps it.
+    compileall.compile_dir(REPOSITORY / "src", quiet=1)
     inputs, warm_up = prepare(HOME / "data", arguments.scale_factor, GENERATOR)
     measured: dict[str, Measurements] = {}
     failures = []
