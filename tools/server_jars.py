@@ -2,7 +2,7 @@
 
     python tools/server_jars.py kafka hive-3 hive-4 hdfs    fetches those that are not there (44, 102, 122 and 93 MB),
                                                             and prints their folders; without names these four
-    python tools/server_jars.py debezium                    the same for Debezium with Kafka Connect (40 MB)
+    python tools/server_jars.py debezium                    the same for Debezium with Kafka Connect (42 MB)
     python tools/server_jars.py spark-kafka                 the same for the Kafka reader of Spark 4.2 (11 MB)
     python tools/server_jars.py apicurio                    the same for the registry (159 MB), which needs Java 21
 
@@ -48,9 +48,10 @@ SERVERS = {
     ),
     "hdfs": Server("hdfs-3.4.1", (("org.apache.hadoop", "hadoop-client-minicluster", _HADOOP),)),
     "debezium": Server(
-        "debezium-3.3.0",
+        "debezium-3.3.0-both",
         (
             ("io.debezium", "debezium-connector-mariadb", "3.3.0.Final"),
+            ("io.debezium", "debezium-connector-postgres", "3.3.0.Final"),
             ("org.apache.kafka", "connect-runtime", "4.1.0"),
             ("org.slf4j", "slf4j-simple", "1.7.36"),
         ),

@@ -9,11 +9,14 @@ import contextlib
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.support.kafka import Broker
 from tests.support.mariadb import USER, MariaDb
 from tests.support.ports import free_port
+from tests.support.postgres import USER as USER_OF_POSTGRES
+from tests.support.postgres import Postgres
 from tests.support.server_jars import server_jars
 
 STOP_SECONDS = 30
@@ -65,4 +68,22 @@ def settings_of_mariadb(broker: Broker, server: MariaDb, folder: Path, topics: s
         "include.schema.changes": "false",  # to a topic of their own
         "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
         "schema.history.internal.file.filename": str(folder / "history"),
+    }
+
+
+def settings_of_postgres(server: Postgres, topics: str, table: str) -> dict[str, str]:
+    """The settings of a connector that sends the changes of a table to the topic `topics.schema.table`."""
+    address = urlsplit(server.url.removeprefix("jdbc:"))
+    return {
+        "name": topics,
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.hostname": str(address.hostname),
+        "database.port": str(address.port),
+        "database.user": USER_OF_POSTGRES,
+        "database.password": "",
+        "database.dbname": address.path.strip("/"),
+        "topic.prefix": topics,
+        "table.include.list": table,
+        "plugin.name": "pgoutput",
+        "publication.autocreate.mode": "filtered",
     }

@@ -128,6 +128,19 @@ class Broker:
         finally:
             consumer.close()
 
+    def values(self, topic: str) -> list[bytes | None]:
+        """The values of all messages of a topic of one partition; None for a tombstone."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": topic})
+        try:
+            partition = TopicPartition(topic, 0, 0)
+            _, end = consumer.get_watermark_offsets(partition, timeout=ANSWER_SECONDS)
+            consumer.assign([partition])
+            return [message.value() for message in consumer.consume(end, timeout=ANSWER_SECONDS)]
+        finally:
+            consumer.close()
+
     def send(self, topic: str, values: Iterable[Any], *, partition: int = 0, key: str | None = None) -> None:
         """Send messages, all with one key: bytes and None as they are, other values as JSON."""
         from confluent_kafka import Producer

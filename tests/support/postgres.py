@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from tests.support.ports import free_port
 
-_USER = "postgres"
+USER = "postgres"
 _INSTALLED = "/usr/lib/postgresql"
 
 
@@ -45,11 +45,23 @@ class Postgres:
         """Run statements in one transaction."""
         import adbc_driver_postgresql.dbapi as driver
 
-        address = self.url.removeprefix("jdbc:").replace("://", f"://{_USER}@")
-        with driver.connect(address) as connection, connection.cursor() as cursor:
+        with driver.connect(self._address) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
             connection.commit()
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        import adbc_driver_postgresql.dbapi as driver
+
+        with driver.connect(self._address) as connection, connection.cursor() as cursor:
+            cursor.execute(query)
+            found: list[dict[str, Any]] = cursor.fetch_arrow_table().to_pylist()
+            return found
+
+    @property
+    def _address(self) -> str:
+        return self.url.removeprefix("jdbc:").replace("://", f"://{USER}@")
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +73,8 @@ def postgres() -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="pyhudi-postgres-"))
     other: dict[str, Any] = {}
     if getpass.getuser() == "root":  # as which PostgreSQL does not run
-        shutil.chown(folder, _USER, _USER)
-        other = {"user": _USER, "group": _USER, "extra_groups": []}
+        shutil.chown(folder, USER, USER)
+        other = {"user": USER, "group": USER, "extra_groups": []}
 
     def run(program: str, *arguments: str) -> None:
         silent = subprocess.DEVNULL
@@ -71,9 +83,9 @@ def postgres() -> Iterator[Postgres]:
         )
 
     data = str(folder / "data")
-    run("initdb", "-D", data, "-A", "trust", "-U", _USER, "--no-sync")
+    run("initdb", "-D", data, "-A", "trust", "-U", USER, "--no-sync")
     port = free_port()
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -k {folder}"
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -c fsync=off -c wal_level=logical -k {folder}"
 
     def control(action: str) -> None:
         run(

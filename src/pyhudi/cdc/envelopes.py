@@ -47,7 +47,8 @@ def flatten(
         schema: columns with other types than the messages have: decimals from Debezium's base64, dates from days,
             times from numbers in the column's unit or from text, binary from base64. Other columns stay as they are.
         stored: gives the stored rows with some keys. It is asked for rows whose key changed, and of which PostgreSQL
-            does not send large values that did not change; with it, these get the value of the old key's row.
+            does not send large values that did not change; with it, these get the value of the old key's row, or, where
+            Debezium sends the change again, that of the new key's row.
         decimals: what Debezium's `decimal.handling.mode` is: precise, string or double.
 
     Raises:
@@ -57,7 +58,8 @@ def flatten(
         UnsupportedFeatureError: changes of several tables, or of another database; TRUNCATE; lists or bytes that
             PostgreSQL did not send.
 
-    Cost: none, and with `stored` one call for a batch with such rows.
+    Cost: none, and with `stored` one call for a batch with such rows, and one for each column of changes that are sent
+    again.
     """
     return changed_rows(as_table(opened(envelopes)), keys, schema, stored, decimals)
 

@@ -3,6 +3,9 @@
 In place of such a value a message has a marker. A table keeps its stored value then, by the record key. But where the
 key has changed, too, the stored value is that of the old key. The two changes of such an update, a delete of the old
 key and an insert of the new one, are at one place of the log.
+
+Debezium sends changes again when it was killed, and the old key may then have no row any more, or that of a later
+insert. The row that the table has under the new key has the value then, as the change was in the table before.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import pyarrow.compute as pc
 from pyhudi.cdc.event_columns import DELETE, OPERATION
 from pyhudi.config.payloads import DEBEZIUM_UNAVAILABLE_VALUE
 from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
-from pyhudi.merge.pairs import Mask, Rows, choose, grouped, ordering_keys, record_numbers, stacked
+from pyhudi.merge.pairs import Mask, Rows, choose, grouped, incoming_wins, ordering_keys, record_numbers, stacked
 
 _MARKER: Final = DEBEZIUM_UNAVAILABLE_VALUE
 _OF_BYTES: Final = base64.b64encode(_MARKER.encode()).decode()
@@ -30,7 +33,10 @@ _INSERT: Final = "c"
 def fill_moved_rows(
     rows: pa.Table, keys: Sequence[str], ordering: Sequence[str], stored: Callable[[pa.Table], pa.Table] | None
 ) -> pa.Table:
-    """The rows with the values of their old keys' rows. Raises as `flatten`. Cost: one call of `stored`, if needed."""
+    """The rows with the values of their old keys' rows. Raises as `flatten`.
+
+    Cost: one call of `stored`, if needed, and one for each column of changes that were sent again.
+    """
     rows, markers = _marked(rows)
     is_insert = pc.equal(rows[OPERATION], _INSERT).to_numpy()
     is_delete = pc.equal(rows[OPERATION], DELETE).to_numpy()
@@ -43,7 +49,11 @@ def fill_moved_rows(
     asked = asked[asked != _NONE]
     answer = _answer(rows, keys, asked, stored)
     for name, source in sources.items():
-        rows = _filled(rows, name, source, asked, answer)
+        needed = ~changes.is_settled_later(markers[name], source.rows)
+        values = _values(rows, name, source, asked, answer, ordering)
+        if (needed & (values.rows == _NONE)).any():
+            values = _with_new_keys(rows, keys, name, source, needed, values, ordering, stored)
+        rows = _filled(rows, name, source, needed, values)
     return rows
 
 
@@ -96,6 +106,16 @@ class _Changes:
             inside[left[ends]] = stops[ends]
             left, deletes = left[~ends], self.moved_from[stops[~ends]]
         return _Sources(rows, inside, stored)
+
+    def is_settled_later(self, is_marker: Mask, rows: Rows) -> Mask:
+        """Whether a later change of the batch deletes the row, or says the value, so that none is needed before."""
+        settles = self.is_delete | ~is_marker
+        places = np.empty(len(self.order), np.int64)
+        places[self.order] = np.arange(len(self.order))
+        last = np.full(len(self.starts) - 1, _NONE, np.int64)
+        np.maximum.at(last, self.group[settles], places[settles])
+        found: Mask = last[self.group[rows]] > places[rows]
+        return found
 
     def _last_before(self, is_stop: Mask) -> Rows:
         """For each row the last of these before it that has its key."""
@@ -150,17 +170,69 @@ def _answer(
     return found, row_of[numbers[: len(asked)]]
 
 
-def _filled(rows: pa.Table, name: str, source: _Sources, asked: Rows, answer: tuple[pa.Table, Rows] | None) -> pa.Table:
-    values = rows[name]
-    pool: Any = values
-    take = source.inside.copy()
-    if answer is not None and name in answer[0].column_names:
-        found, row_of = answer
-        has_stored = np.flatnonzero(source.stored != _NONE)
-        at = row_of[np.searchsorted(asked, source.stored[has_stored])]
-        take[has_stored] = np.where(at == _NONE, _NONE, at + len(values))
-        pool = stacked(values, found[name])
-    missing = np.flatnonzero(take == _NONE)
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """For each of some rows the number of its value in `pool`; -1 where there is none."""
+
+    rows: Rows
+    pool: Any
+
+
+def _values(
+    rows: pa.Table,
+    name: str,
+    source: _Sources,
+    asked: Rows,
+    answer: tuple[pa.Table, Rows] | None,
+    ordering: Sequence[str],
+) -> _Values:
+    """The values of the old keys' rows. A stored row that is newer than the change is that of a later insert."""
+    take, values = source.inside.copy(), rows[name]
+    if answer is None or name not in answer[0].column_names:
+        return _Values(take, values)
+    found, row_of = answer
+    has_stored = np.flatnonzero(source.stored != _NONE)
+    at = row_of[np.searchsorted(asked, source.stored[has_stored])]
+    is_known = at != _NONE
+    is_later = np.zeros(len(at), bool)
+    of_stored = _places(found, at[is_known], ordering)
+    of_changes = _places(rows, source.rows[has_stored[is_known]], ordering)[: len(of_stored)]
+    is_later[is_known] = ~incoming_wins(of_changes, of_stored, len(at[is_known]))
+    take[has_stored] = np.where(is_known & ~is_later, at + len(values), _NONE)
+    return _Values(take, stacked(values, found[name]))
+
+
+def _places(rows: pa.Table, chosen: Rows, ordering: Sequence[str]) -> list[pa.ChunkedArray]:
+    """Where some rows are in the log of the database; nothing, which is as new as all, where they do not say it."""
+    return [rows[name].take(pa.array(chosen)) for name in ordering if name in rows.column_names]
+
+
+def _with_new_keys(
+    rows: pa.Table,
+    keys: Sequence[str],
+    name: str,
+    source: _Sources,
+    needed: Mask,
+    values: _Values,
+    ordering: Sequence[str],
+    stored: Callable[[pa.Table], pa.Table] | None,
+) -> _Values:
+    """The values with those of the new keys' stored rows, where these are of the same change or a later one."""
+    which = np.flatnonzero(needed & (values.rows == _NONE))
+    answer = _answer(rows, keys, source.rows[which], stored)
+    if answer is None or not {name, *ordering} <= set(answer[0].column_names):
+        return values
+    found, row_of = answer
+    which, at = which[row_of != _NONE], row_of[row_of != _NONE]
+    of_stored = _places(found, at, ordering)
+    is_same = incoming_wins(of_stored, _places(rows, source.rows[which], ordering), len(at))
+    take = values.rows.copy()
+    take[which[is_same]] = at[is_same] + len(values.pool)
+    return _Values(take, stacked(values.pool, found[name]))
+
+
+def _filled(rows: pa.Table, name: str, source: _Sources, needed: Mask, values: _Values) -> pa.Table:
+    missing = np.flatnonzero(needed & (values.rows == _NONE))
     if missing.size:
         row = int(source.rows[missing[0]])
         raise InvalidRequestError(
@@ -169,9 +241,10 @@ def _filled(rows: pa.Table, name: str, source: _Sources, asked: Rows, answer: tu
             column=name,
             row=row,
         )
-    places = np.zeros(len(values), np.int64)
-    places[source.rows] = take
-    chosen = np.zeros(len(values), bool)
-    chosen[source.rows] = True
-    filled = choose(chosen, pool.take(pa.array(places)), values)
+    is_known = values.rows != _NONE
+    places = np.zeros(rows.num_rows, np.int64)
+    places[source.rows[is_known]] = values.rows[is_known]
+    chosen = np.zeros(rows.num_rows, bool)
+    chosen[source.rows[is_known]] = True
+    filled = choose(chosen, values.pool.take(pa.array(places)), rows[name])
     return rows.set_column(rows.column_names.index(name), rows.schema.field(name), filled)

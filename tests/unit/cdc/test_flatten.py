@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -132,6 +133,40 @@ def test_row_that_moved_without_a_stored_row_is_refused():
         rows(*messages)
     with pytest.raises(InvalidRequestError, match="neither sent nor stored"):
         rows(messages[1], stored=lambda keys: keys.slice(0, 0))
+
+
+def table_with(*stored: tuple[int, str, int]) -> Callable[[pa.Table], pa.Table]:
+    """The stored rows with some ids, of these: the id, the large value, and the place in the log."""
+    names = ["id", "big", "_event_lsn"]
+    found = [dict(zip(names, row, strict=True)) for row in stored]
+    schema = pa.schema([("id", pa.int64()), ("big", pa.string()), ("_event_lsn", pa.int64())])
+    return lambda keys: pa.Table.from_pylist([row for row in found if row["id"] in keys["id"].to_pylist()], schema)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param([(2, "large", 3)], id="the old key is gone"),
+        pytest.param([(2, "large", 3), (1, "of a later insert", 7)], id="the old key has come back"),
+        pytest.param([(2, "large", 9), (1, "of a later insert", 7)], id="the row has changed since"),
+    ],
+)
+def test_row_that_moved_and_is_sent_again_gets_the_value_that_it_has(stored: list[tuple[int, str, int]]):
+    messages = [postgres("d", 3, before={"id": 1}), postgres("c", 3, after={"id": 2, "big": MARKER})]
+    assert rows(*messages, stored=table_with(*stored))[1]["big"] == "large"
+
+
+def test_row_that_moved_and_is_sent_again_does_not_get_the_value_of_a_later_insert():
+    messages = [postgres("d", 3, before={"id": 1}), postgres("c", 3, after={"id": 2, "big": MARKER})]
+    with pytest.raises(InvalidRequestError, match="neither sent nor stored"):
+        rows(*messages, stored=table_with((1, "of a later insert", 7), (2, "of another row", 2)))
+
+
+@pytest.mark.parametrize("later", [{"op": "d", "before": {"id": 2}}, {"op": "u", "after": {"id": 2, "big": "sent"}}])
+def test_row_that_moved_needs_no_value_where_the_batch_says_what_became_of_it(later: dict[str, Any]):
+    messages = [postgres("d", 3, before={"id": 1}), postgres("c", 3, after={"id": 2, "big": MARKER})]
+    found = rows(*messages, postgres(lsn=4, **later), stored=table_with())
+    assert [row["big"] for row in found[1:]] == [MARKER, None if later["op"] == "d" else "sent"]
 
 
 def test_marker_of_bytes_is_that_of_text_and_one_in_a_list_is_refused():

@@ -12,11 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from tests.support.change_data import decoded, in_windows
 from tests.support.debezium import connector, settings_of_mariadb
 from tests.support.ingestions import ingestion, run_until_idle, topic_settings
-from tests.support.kafka import ANSWER_SECONDS, Broker
+from tests.support.kafka import Broker
 from tests.support.mariadb import MariaDb
 from tests.support.tables import open_table
 from tests.support.waiting import wait_until
@@ -79,15 +78,7 @@ def rows_of_table(table: pyhudi.HudiTable) -> list[dict[str, Any]]:
 
 def messages_of(broker: Broker, topic: str) -> list[dict[str, Any]]:
     """The messages of a topic of one partition, without tombstones."""
-    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": topic})
-    try:
-        partition = TopicPartition(topic, 0, 0)
-        _, end = consumer.get_watermark_offsets(partition, timeout=ANSWER_SECONDS)
-        consumer.assign([partition])
-        values = [message.value() for message in consumer.consume(end, timeout=ANSWER_SECONDS)]
-        return [json.loads(value) for value in values if value is not None]
-    finally:
-        consumer.close()
+    return [json.loads(value) for value in broker.values(topic) if value is not None]
 
 
 def wait_for_row(broker: Broker, mariadb: MariaDb, topic: str, key: int) -> None:
