@@ -83,6 +83,16 @@ def test_answer_that_is_lost_at_any_effect_brings_each_file_once(landing: Landin
             break
 
 
+@pytest.mark.parametrize("behind_ms", [1, 86_400_000])
+def test_streamers_whose_clocks_differ_write_each_file_once_and_in_order(landing: Landing, behind_ms: int):
+    given, storage, now = settings(landing, source_limit=1), MemoryStorage(), LATER_MS
+    for number, ms in enumerate([now, now - behind_ms, now + behind_ms, now - behind_ms]):
+        landing.put(f"f{number}", [number], ms=FIRST + number)
+        assert run_until_idle(ingestion(given, storage, environment(StepClock(ms)))) == 1
+        assert checkpoint_of(ingestion(given, storage)) == str(FIRST + number)
+        assert ids_in(storage) == list(range(number + 1))
+
+
 def test_round_without_new_files_writes_nothing(landing: Landing):
     landing.put("a", [1])
     storage = FaultStorage(MemoryStorage())

@@ -175,6 +175,16 @@ def test_partition_that_is_added_later_is_read_from_its_first_message(broker: Br
     assert ids_in(storage) == [0, 12, 13]
 
 
+def test_topic_that_is_empty_first_is_read_from_its_first_message(broker: Broker):
+    topic, storage = broker.new_topic(), MemoryStorage()
+    given = ingestion(topic_settings(broker, topic), storage)
+    assert run_until_idle(given) == 0
+    assert storage.list_recursive("") == ()
+    broker.send(topic, ids(0, 2))
+    assert run_until_idle(given) == 1
+    assert ids_in(storage) == [0, 1]
+
+
 def test_message_that_is_no_object_is_named_and_advances_nothing(broker: Broker):
     topic, storage = broker.new_topic(), MemoryStorage()
     broker.send(topic, [{"id": 1}, None, b"{not json", {"id": 2}])
