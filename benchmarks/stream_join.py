@@ -67,7 +67,9 @@ def tick_of_tables(folder: Path, drivers: pa.Table, passengers: pa.Table) -> Non
 
 
 def by_streams(orders: int, folder: Path) -> None:
-    spark = pyhudi.spark_session(master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
+    # The state is in the heap: with 1,000,000 orders it fills 1 GiB, Spark's default, after 36 ticks.
+    config = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"}
+    spark = pyhudi.spark_session(master="local[2]", config=config)
     for side in example.SIDES:
         (folder / side).mkdir()
     drivers, passengers = (
