@@ -2,61 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.support.change_data import MARKER, Database, decoded
-from tests.support.ingestions import ingestion, run_until_idle
+from tests.support.change_streamers import CLASSES, MAXWELL, Batches, streamer
+from tests.support.ingestions import run_until_idle
 from tests.support.kafka import Broker
 from tests.support.tables import open_table
 
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.streamer.checkpoints import Checkpoint
-from pyhudi.streamer.config import StreamerConfig
-from pyhudi.streamer.ingest import Ingestion, ingest
-from pyhudi.streamer.settings import settings_of
-from pyhudi.streamer.sources.protocol import Pull
-
-CLASSES = {"postgresql": "PostgresDebeziumSource", "mysql": "MysqlDebeziumSource", "maxwell": "JsonKafkaSource"}
-MAXWELL = {"hoodie.streamer.source.json.kafka.post.processor.class": "a.b.MaxwellJsonKafkaSourcePostProcessor"}
-
-
-@dataclass(frozen=True)
-class Batches:
-    """A source of these batches. Its checkpoint is how many were read."""
-
-    batches: list[pa.Table]
-
-    def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
-        del limit
-        number = int(after.text or 0)
-        if number == len(self.batches):
-            return None
-        rows = self.batches[number]
-        return Pull(reached=Checkpoint(text=str(number + 1)), read=lambda *_: rows, items=rows.num_rows)
-
-
-def streamer(
-    source: Batches | None, storage: Storage, kind: str, options: Mapping[str, str] | None = None, **given: Any
-) -> Ingestion:
-    conf = {
-        "bootstrap.servers": "127.0.0.1:1",
-        "hoodie.streamer.source.kafka.topic": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        **(MAXWELL if kind == "maxwell" else {}),
-        **(options or {}),
-    }
-    config = StreamerConfig("memory://t/table", source_class=f"org.apache.{CLASSES[kind]}", hoodie_conf=conf, **given)
-    found = ingestion(settings_of(config), storage)
-    return found if source is None else dataclasses.replace(found, source=source)
+from pyhudi.streamer.ingest import ingest
 
 
 def rows_in(storage: Storage) -> list[dict[str, Any]]:

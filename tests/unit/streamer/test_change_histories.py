@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.change_data import KINDS, Database, decoded
+from tests.support.change_streamers import Batches, streamer
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
-from tests.unit.streamer.test_change_data import Batches, streamer
 
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.streamer.ingest import ingest

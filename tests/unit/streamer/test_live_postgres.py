@@ -139,7 +139,7 @@ def test_table_that_follows_a_live_postgresql_equals_its_table(
     assert rows_of_table(table) == rows_of_database(postgres) != []
 
 
-def test_live_postgresql_sends_a_snapshot_tombstones_moved_rows_without_large_values_and_a_new_column(
+def test_live_postgresql_sends_tombstones_markers_in_moved_rows_and_a_new_column(
     broker: Broker, followed: tuple[str, pyhudi.HudiTable]
 ):
     changes = changes_of(broker, followed[0])
