@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import gc
 import os
 import sys
@@ -17,7 +18,13 @@ from tests.support.spark import temporarily
 
 from pyhudi.config.enums import Arrangement
 from pyhudi.engine.protocol import Distribution, TaskContext
-from pyhudi.errors import RecordKeyError, SchemaMismatchError, UnsupportedFeatureError, WorkerEnvironmentError
+from pyhudi.errors import (
+    OutOfSpaceError,
+    RecordKeyError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+    WorkerEnvironmentError,
+)
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.spark import engine as spark_engine
@@ -124,6 +131,16 @@ def test_worker_without_pyarrow_is_told_with_the_fix(engine: SparkEngine) -> Non
         engine.map(lacking, [1, 2], size_bytes=BIG, description="look keys up")
 
     assert caught.value.context == {"module": "pyarrow", "step": "look keys up"}
+
+
+def test_full_disk_of_an_executor_is_told_with_the_setting_of_its_folder(engine: SparkEngine) -> None:
+    def overflow(_: TaskContext, __: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OutOfSpaceError, match=r"\(No space left on device\).*spark\.local\.dir") as caught:
+        engine.map(overflow, [1, 2], size_bytes=BIG, description="look keys up")
+
+    assert caught.value.context == {"step": "look keys up"}
 
 
 def test_missing_module_of_the_user_is_not_blamed_on_the_workers(engine: SparkEngine) -> None:

@@ -9,12 +9,13 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
-from pyhudi.errors import HudiError, InternalError, WorkerEnvironmentError
+from pyhudi.errors import HudiError, InternalError, OutOfSpaceError, WorkerEnvironmentError
 from pyhudi.spark.settings import is_connect
 from pyhudi.storage.metered import Totals, begin_counting_task, count_calls_of_task
 from pyhudi.telemetry.tracing import span
@@ -31,6 +32,7 @@ _MISSING_MODULE = re.compile(r"No module named '([A-Za-z0-9_]+)")
 _WORKER_MODULES = frozenset(
     {"pyhudi", "pyarrow", "pandas", "numpy", "fastavro", "filelock", "obstore", "psutil", "tzdata"}
 )
+_FULL_DISK = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
 
 
@@ -77,8 +79,8 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
                 if index in results or index in failures:
                     raise InternalError("Spark returned two results for one task", task=index, step=description)
                 (results if succeeded else failures)[index] = value
-    except PySparkException as error:
-        if (explained := _worker_environment_error(error, description)) is not None:
+    except (PySparkException, Py4JJavaError) as error:  # before 4.0 of py4j
+        if (explained := _explained(str(error), description)) is not None:
             raise explained from error
         raise
     if failures:
@@ -107,9 +109,15 @@ def _max_result_size(spark: SparkSession) -> int | None:
     return (int(size.group(1)) << _UNITS[size.group(2)]) or None
 
 
-def _worker_environment_error(error: PySparkException, description: str) -> WorkerEnvironmentError | None:
-    """The error for a job that failed because of the workers' Python, or None if it failed for another reason."""
-    text = str(error)
+def _explained(text: str, description: str) -> HudiError | None:
+    """The error for a job that failed because of where it ran, or None if it failed for another reason."""
+    full = _FULL_DISK.search(text)
+    if full is not None:
+        return OutOfSpaceError(
+            f"the local disk of a Spark executor is full ({full.group()}): make room where executors keep what they "
+            "shuffle (spark.local.dir, or what the cluster manager sets in its place), and write again",
+            step=description,
+        )
     missing = _MISSING_MODULE.search(text)
     if missing is not None and missing.group(1) in _WORKER_MODULES:
         return WorkerEnvironmentError(
