@@ -1,11 +1,12 @@
 """How an upsert grows with the file groups that it touches, and with the splits of its input: `make bench-scale`.
 
-    python benchmarks/growth.py [--groups 100 1000 5000] [--splits 8 200 400] [--engine local spark]
+    python benchmarks/growth.py [--groups 100 1000 5000] [--splits 8 200 400] [--engine local spark] [--write-docs]
 
 A table has one file group in each partition, with 20 rows. Each cell is a process of its own, which upserts one row in
 each group twice, from so many splits; the second upsert counts. Printed are lines of JSON: seconds, processor seconds
 of the process and all that it has started (on Spark the JVM and Python's workers), milliseconds of a processor for
-each group, and the memory of the driver, which is the process and on Spark its JVM.
+each group, and the memory of the driver, which is the process and on Spark its JVM. `--write-docs` puts them as a
+table into `docs/benchmarks.md` and draws `docs/growth.png`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pyarrow as pa
+from contestants import BENCH_PYTHON, HOME
+from page import DOCS, put_on_page
 
 import pyhudi
 
+HERE = Path(__file__).resolve().parent
+RESULTS = HOME / "growth.json"
 ROWS_OF_GROUP = 20
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64()), ("ts", pa.int64())])
 
@@ -87,17 +94,45 @@ def main() -> None:
     parser.add_argument("--groups", type=int, nargs="+", default=[100, 1000, 5000])
     parser.add_argument("--splits", type=int, nargs="+", default=[8, 200, 400])
     parser.add_argument("--engine", nargs="+", choices=["local", "spark"], default=["local", "spark"])
+    parser.add_argument("--write-docs", action="store_true", help="record the run in docs/benchmarks.md")
     parser.add_argument("--cell", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.cell:
         with tempfile.TemporaryDirectory() as folder:
             cell(chosen.engine[0], chosen.groups[0], chosen.splits[0], Path(folder) / "table")
         return
+    cells = []
     for engine in chosen.engine:
         for groups in chosen.groups:
             for splits in chosen.splits if engine == "spark" else chosen.splits[:1]:
                 numbers = ["--groups", str(groups), "--splits", str(splits)]
-                subprocess.run([sys.executable, __file__, "--cell", "--engine", engine, *numbers], check=True)
+                command = [sys.executable, __file__, "--cell", "--engine", engine, *numbers]
+                line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+                print(line, flush=True)
+                cells.append(json.loads(line))
+                HOME.mkdir(exist_ok=True)
+                RESULTS.write_text(json.dumps(cells, indent=1))  # a run that is stopped keeps what it has
+    if chosen.write_docs:
+        put_on_page("make bench-scale", table(cells))
+        subprocess.run([BENCH_PYTHON, HERE / "growth_chart.py", RESULTS, DOCS / "growth.png"], check=True)
+
+
+def table(cells: Sequence[dict[str, Any]]) -> str:
+    """A run as Markdown."""
+    lines = [
+        f"{datetime.now(UTC):%Y-%m-%d}, the second upsert of one row in each of so many file groups of 20 rows:",
+        "",
+        "![Processor milliseconds of a touched file group](growth.png)",
+        "",
+        "| engine | file groups | splits of the input | seconds | CPU, s | CPU of a group, ms | driver, MiB |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for found in cells:
+        is_local = found["engine"] == "local"
+        engine, splits = ("no Spark", "-") if is_local else ("Spark 4", found["splits"])
+        figures = [found[name] for name in ("seconds", "cpu", "cpu_ms_per_group", "driver_mib")]
+        lines.append(" | ".join(map(str, [f"| {engine}", f"{found['groups']:,}", splits, *figures])) + " |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

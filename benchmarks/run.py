@@ -18,14 +18,13 @@ from typing import Any
 from contestants import BENCH_PYTHON, CONTESTANTS, GENERATOR, HOME, HUDI_RS, HUDI_RS_PROGRAM, REPOSITORY, Contestant
 from dataset import prepare
 from operations import OPERATIONS
+from page import DOCS, PAGE, put_on_page
 from processes import Measurements, PeerFailedError, measure
 from report import console_table, goals_text, interference, markdown, summarise
 
 RESULTS = HOME / "results.json"
-PAGE = REPOSITORY / "docs" / "benchmarks.md"
-CHART = REPOSITORY / "docs" / "benchmarks.png"
+CHART = DOCS / "benchmarks.png"
 HERE = Path(__file__).resolve().parent
-BEGIN, END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
 
 
 def main() -> int:
@@ -69,10 +68,7 @@ def main() -> int:
 
 def write_docs(results: Mapping[str, Any]) -> None:
     """Put the run's tables into `docs/benchmarks.md` and draw its chart."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n\n{END}{after}")
+    put_on_page("make bench", markdown(results))
     subprocess.run([BENCH_PYTHON, HERE / "chart.py", RESULTS, CHART], check=True)
     print(f"written: {PAGE} and {CHART}")
 
