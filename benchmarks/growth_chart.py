@@ -25,9 +25,12 @@ def draw(cells: list[dict[str, Any]], path: Path) -> None:
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("{x:g}")
+    axes.tick_params(which="both", labelsize=6)
     axes.set_xlabel("file groups that an upsert touches", fontsize=7)
     axes.set_ylabel("processor ms of a file group", fontsize=7)
-    axes.tick_params(labelsize=6)
     axes.legend(fontsize=6)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)

@@ -24,6 +24,7 @@ from long_life import SCHEMA, batch
 
 import pyhudi
 from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.engine.local import LocalEngine
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
@@ -40,7 +41,8 @@ from pyhudi.format.timeline.lsm_history import (
 from pyhudi.services.cleaning.plan import plan_clean
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.open import open_storage
-from pyhudi.storage.protocol import FileInfo, FolderListing
+from pyhudi.storage.protocol import FileInfo, FolderListing, StorageSpec
+from pyhudi.storage.registry import register
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 
@@ -123,6 +125,11 @@ class MadeUpListing(LocalStorage):
     def __init__(self, folder: Path, groups: int) -> None:
         super().__init__(folder)
         self.groups = groups
+        self._spec = register(self)  # tasks of the engine ask this store, too
+
+    @property
+    def spec(self) -> StorageSpec:
+        return self._spec
 
     def list_folder(self, path: str) -> FolderListing:
         if path.startswith("p="):
@@ -169,7 +176,8 @@ def clean(path: Path, files: int) -> None:
     storage = MadeUpListing(path / "table", groups)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     table, began, used = load_table(storage), time.perf_counter(), time.process_time()
-    planned = plan_clean(table, CleaningOptions(commits_retained=2), now_ms=0, zone=None, explains=False)
+    options = CleaningOptions(commits_retained=2)
+    planned = plan_clean(table, options, LocalEngine(), now_ms=0, zone=None, explains=False)
     seconds, processor = time.perf_counter() - began, time.process_time() - used
     assert planned.plan is not None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
