@@ -96,8 +96,8 @@ class CatalogOptions:
         parse=fixed(
             "hms",
             refused={
-                "jdbc": "no Hive server is asked: use hms, which speaks to the metastore itself",
-                "hiveql": "no Hive server is asked: use hms, which speaks to the metastore itself",
+                "JDBC": "no Hive server is asked: use hms, which speaks to the metastore itself",
+                "HIVEQL": "no Hive server is asked: use hms, which speaks to the metastore itself",
             },
         ),
         default="hms",
@@ -188,7 +188,7 @@ class CatalogOptions:
     is_managed: bool = option(
         "hoodie.datasource.hive_sync.create_managed_table",
         parse=boolean(
-            refused={"true": "dropping the entry of a managed table deletes the table's files: leave the option out"}
+            refused={"TRUE": "dropping the entry of a managed table deletes the table's files: leave the option out"}
         ),
         default=False,
         doc="Entries are of external tables: dropping one deletes no file.",

@@ -158,6 +158,8 @@ def fixed(value: str, *, refused: Mapping[str, str]) -> Parser[str]:
 
 def _refusing(read: Callable[[str], T], refused: Mapping[str, str]) -> Callable[[str], T]:
     """Wrap `read` so that refused texts (in upper case) raise an error with their reason."""
+    if any(text != text.upper() for text in refused):
+        raise ValueError(f"refused texts are declared in upper case: {', '.join(refused)}")
 
     def refuse_or_read(value: str) -> T:
         if (reason := refused.get(value.upper())) is not None:

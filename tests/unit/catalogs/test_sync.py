@@ -15,7 +15,7 @@ import pyhudi
 from pyhudi.catalogs.entries import COMPLETION_STAMP, TIME_STAMP
 from pyhudi.catalogs.sync import Synced, _path_of, sync_table
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.errors import CatalogError, ConfigError, InvalidRequestError
+from pyhudi.errors import CatalogError, ConfigError, InvalidRequestError, UnsupportedFeatureError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64())])
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
@@ -469,6 +469,23 @@ def test_table_without_columns_and_database_that_may_not_be_made_are_refused() -
     nested.upsert(trips("oslo"))
     with pytest.raises(ConfigError, match="2 values for 1 partition columns"):
         sync(nested, MemoryCatalog(), partition_fields="city", partition_extractor_class="MultiPartKeysValueExtractor")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("mode", "jdbc", "no Hive server is asked"),
+        ("mode", "HiveQL", "no Hive server is asked"),
+        ("create_managed_table", "true", "deletes the table's files"),
+    ],
+)
+def test_sync_that_pyhudi_does_not_make_is_refused_before_rows_are_written(option: str, value: str, why: str) -> None:
+    table = new_table()
+
+    with pytest.raises(UnsupportedFeatureError, match=why):
+        table.upsert(trips("oslo"), hudi_options={PREFIX + "enable": "true", PREFIX + option: value})
+
+    assert table.inspect.history().num_rows == 0
 
 
 def test_comments_of_columns_are_synced_if_asked_and_else_kept() -> None:
