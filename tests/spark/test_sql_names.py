@@ -18,7 +18,7 @@ from pyspark.errors.exceptions.captured import IllegalArgumentException
 import pyhudi
 from pyhudi import HudiTable
 from pyhudi.errors import HudiError, TableNotFoundError, UnsupportedFeatureError
-from pyhudi.spark.capabilities import IS_4
+from pyhudi.spark.capabilities import IS_4, VERSION
 from pyhudi.sql.plain import passing
 
 Sql = Callable[[str], list[tuple[Any, ...]]]
@@ -194,7 +194,11 @@ def test_names_in_texts_that_are_kept_are_those_of_their_database_in_one_stateme
     if not IS_4:
         return
     assert sql("SELECT hudi1.least(), hudi2.least()") == [(1, 2)]
-    assert sql("SELECT min(a.id), min(b.id) FROM hudi1.ids() a, hudi2.ids() b") == [(1, 2)]
+    for number in (1, 2):
+        sql(f"USE hudi{number}")
+        assert sql("SELECT min(id) FROM ids()") == [(number,)]
+    if not VERSION.startswith("4.0."):  # its parser refuses the database of a function that returns a table
+        assert sql("SELECT min(a.id), min(b.id) FROM hudi1.ids() a, hudi2.ids() b") == [(1, 2)]
 
 
 def test_text_that_spark_runs_in_one_session_is_decided_anew_in_another(spark: Any, sql: Sql) -> None:

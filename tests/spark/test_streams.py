@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyhudi.errors import ConfigError, TableExistsError, UnsupportedFeatureError
 from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES
 from pyhudi.spark.streams.sink import stopped_quietly
 
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # from PySpark 4.2 on
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())])
 OPTIONS = {
     "hoodie.table.name": "copy",
@@ -237,7 +239,8 @@ def test_stream_of_a_table_by_name_goes_on_under_its_next_name(spark: SparkSessi
         assert commits(tmp_path / "b") == 2
         with pytest.raises(UnsupportedFeatureError, match=r"schema\(\)"):
             spark.readStream.schema("id BIGINT").table("followed_on")
-        run(spark.readStream.option("maxCommitsPerTrigger", 1).table("followed_on").select(*SCHEMA.names),
+        limits = {"maxCommitsPerTrigger": 1} if HAS_LIMITS else {}
+        run(spark.readStream.options(**limits).table("followed_on").select(*SCHEMA.names),
             tmp_path / "d", tmp_path / "d-checkpoint")  # fmt: skip
         assert contents(tmp_path / "d") == contents(tmp_path / "a")
         spark.range(3).write.saveAsTable("streamed_plain", format="parquet")

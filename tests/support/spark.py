@@ -19,6 +19,7 @@ SMALL_SESSION: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     # Spark's default of 15 seconds is too short for workers that start on a busy machine.
     "spark.python.authenticate.socketTimeout": "120s",
+    "spark.sql.scripting.enabled": "true",  # the default since Spark 4.1
     # Not UTC, so that instants that lose or gain an offset are seen.
     "spark.sql.session.timeZone": "America/New_York",
 }
