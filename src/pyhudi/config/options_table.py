@@ -178,7 +178,7 @@ class TableOptions:
     )
     slash_separated_dates: bool | None = option(
         "hoodie.datasource.write.slash.separated.date.partitioning",
-        parse=boolean(refused={"TRUE": f"partition folders of the form 2026/01/31 {NOT_BUILT}"}),
+        parse=boolean(refused={"TRUE": f"writing partition folders of the form 2026/01/31 {NOT_BUILT}"}),
         default=None,
         doc="Whether a date in a partition path becomes three folders: never.",
     )
