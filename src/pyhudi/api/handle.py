@@ -14,6 +14,7 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.storage.metered import Meter, counted_here
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.options import select_storage_options
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -112,6 +113,14 @@ class TableHandle:
         state = replace(self.state, storage=metered(self.state.storage, config))
         environment = equipped(self.environment, config, state.config.name, state.storage.uri)
         return ServiceCall(state, config, transaction_settings(config), engine, environment, self.mergers)
+
+    def counting(self) -> tuple[TableHandle, Meter]:
+        """This table for one read, and what counts the calls that the read makes to the store.
+
+        Cost: that of `state`, which is not counted.
+        """
+        storage = counted_here(self.state.storage)
+        return replace(self, loaded=self.state.through(storage)), storage.meter
 
     def _reporting(self, on_progress: OnProgress | None) -> Engine:
         if on_progress is None:

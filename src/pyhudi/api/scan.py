@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -39,6 +39,7 @@ from pyhudi.read.skipping.column_statistics import IndexUse
 from pyhudi.read.skipping.expression_conditions import asked_of_scan
 from pyhudi.read.skipping.metadata_read import MetadataOfRead
 from pyhudi.read.skipping.record_index import groups_of_where, where_of_keys
+from pyhudi.storage.metered import Meter
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.schema import load_table_schema
@@ -73,6 +74,7 @@ class Scan:
     _state: TableState = field(repr=False)
     _request: ReadConfig = field(repr=False)
     _plan: ScanPlan = field(repr=False)
+    _meter: Meter = field(repr=False)
 
     def __repr__(self) -> str:
         """The table, how many columns, the condition, and how many file slices were planned. Cost: none."""
@@ -90,6 +92,21 @@ class Scan:
     def schema(self) -> pa.Schema:
         """The columns of the result and their types. Cost: none."""
         return pa.schema([self._plan.schema.field(name) for name in self.columns])
+
+    @property
+    def calls(self) -> Mapping[str, Mapping[str, int]]:
+        """How often this scan has called the table's store until now: by what the files are for, and by kind of call.
+
+        The purposes and kinds are those of `WriteResult.calls`. Planning counts, and every method of the scan that
+        reads; batches count as they are read. Opening the table does not, nor loading it again after a change. Of
+        `to_df` what Spark reads is not counted. Cost: none.
+
+        >>> scan = table.scan(["fare"], [("city", "==", "oslo")])
+        >>> _ = scan.to_arrow()
+        >>> scan.calls["data"]
+        {'GET': 1, 'LIST': 3}
+        """
+        return self._meter.calls()
 
     def to_arrow(self) -> pa.Table:
         """The rows as one Arrow table, in memory.
@@ -261,6 +278,7 @@ def scan_of(
     query_type: str | None,
 ) -> Scan:
     """A scan of the rows at one moment; what is not asked for is as the table's options say."""
+    handle, meter = handle.counting()
     request = ReadConfig.from_options(handle.options)
     if query_type is not None or as_of is not None:
         kind = request.query_type if query_type is None else query_type_of(query_type)
@@ -270,7 +288,7 @@ def scan_of(
         if as_of is not None:
             moment, is_savepoint = _moment(handle, moment_text(as_of, "as_of"))
             request = replace(request, as_of=moment, is_savepoint=is_savepoint)
-    return _scan(handle, request, columns, where)
+    return _scan(handle, meter, request, columns, where)
 
 
 def _moment(handle: TableHandle, as_of: str) -> tuple[str, bool]:
@@ -323,7 +341,7 @@ def scan_of_changes(
     begin = request.begin if begin is None else begin_of(moment_text(begin, "begin"))
     end = request.end if end is None else moment_text(end, "end")
     request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end, change_data=False)
-    return _scan(handle, request, columns, where)
+    return _scan(*handle.counting(), request, columns, where)
 
 
 def bytes_of(scan: Scan) -> int:
@@ -333,7 +351,7 @@ def bytes_of(scan: Scan) -> int:
 
 def scan_for_write(handle: TableHandle, columns: Sequence[str] | None, where: Where) -> Scan:
     """A scan of all rows of the opened state, whatever the options say of time, query type and damaged files."""
-    return _scan(handle, replace(_snapshot(handle), skip_damaged_files=False), columns, where)
+    return _scan(*handle.counting(), replace(_snapshot(handle), skip_damaged_files=False), columns, where)
 
 
 def _snapshot(handle: TableHandle) -> ReadConfig:
@@ -342,11 +360,14 @@ def _snapshot(handle: TableHandle) -> ReadConfig:
     return replace(request, query_type=QueryType.SNAPSHOT, as_of=None, is_savepoint=False)
 
 
-def _scan(handle: TableHandle, request: ReadConfig, columns: Sequence[str] | None, where: Where) -> Scan:
+def _scan(
+    handle: TableHandle, meter: Meter, request: ReadConfig, columns: Sequence[str] | None, where: Where
+) -> Scan:
+    """The scan of a table through a handle whose calls `meter` counts."""
     plan = plan_with_plain_partitions(handle.state, request, handle.mergers)
     names = checked_columns(plan, columns)
     condition_of(where, plan.schema)  # what is wrong with it is said here, not when rows are read
-    return Scan(tuple(names), where, handle.state, request, plan)
+    return Scan(tuple(names), where, handle.state, request, plan, meter)
 
 
 @contextmanager

@@ -141,22 +141,38 @@ def find_metered(spec: StorageSpec, opened: Callable[[StorageSpec], Storage]) ->
     return MeteredStorage(opened(StorageSpec(spec.uri, options)), _meter_of_task.get() or Meter())
 
 
-class MeteredStorage:
-    """A wrapper of a store that counts its calls, also those of tasks that open the store by its `spec`."""
+def counted_here(storage: Storage) -> MeteredStorage:
+    """The store, whose calls through this object are counted, and by its own meter, too, if it has one.
 
-    def __init__(self, inner: Storage, meter: Meter) -> None:
+    Tasks open the store as given: a specification that is handed on, to Spark or as the key of a cache, stays the same.
+    """
+    into = storage.meter if isinstance(storage, MeteredStorage) else None
+    return MeteredStorage(storage, Meter(into), spec=storage.spec)
+
+
+class MeteredStorage:
+    """A wrapper of a store that counts its calls, also those of tasks that open the store by its `spec`.
+
+    `spec`: by what tasks open another store instead, whose calls are not counted here.
+    """
+
+    def __init__(self, inner: Storage, meter: Meter, *, spec: StorageSpec | None = None) -> None:
         self.inner = itself(inner)
         self.meter = meter
+        self._spec = self._announced() if spec is None else spec
+
+    def _announced(self) -> StorageSpec:
+        """A specification by which tasks find this wrapper."""
         token = f"{os.getpid()}-{uuid.uuid4().hex}"
         _here[token] = self
-        self._spec = StorageSpec(inner.spec.uri, {**self.inner.spec.options, _METERED: token})
+        return StorageSpec(self.inner.spec.uri, {**self.inner.spec.options, _METERED: token})
 
     def __repr__(self) -> str:
         return f"MeteredStorage({self.inner!r})"
 
     @property
     def spec(self) -> StorageSpec:
-        """The specification by which tasks open this wrapper, or in other processes one of their own."""
+        """The specification by which tasks open this wrapper, or in other processes one of their own; see the class."""
         return self._spec
 
     @property
@@ -166,8 +182,11 @@ class MeteredStorage:
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """See `Storage.read`."""
-        data = self.inner.read(path, offset=offset, length=length)
-        self.meter.count(Call.GET, path, len(data))
+        data = b""
+        try:
+            data = self.inner.read(path, offset=offset, length=length)
+        finally:  # a file that is not there was asked for, too
+            self.meter.count(Call.GET, path, len(data))
         return data
 
     def open_input(self, path: str) -> Any:
@@ -202,8 +221,11 @@ class MeteredStorage:
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
         """See `Storage.read_with_etag`."""
-        data, tag = self.inner.read_with_etag(path)
-        self.meter.count(Call.GET, path, len(data))
+        data, tag = b"", ""
+        try:
+            data, tag = self.inner.read_with_etag(path)
+        finally:
+            self.meter.count(Call.GET, path, len(data))
         return data, tag
 
     def info(self, path: str) -> FileInfo | None:

@@ -80,6 +80,12 @@ class TableState:
         """The same table with another timeline."""
         return TableState(self.storage, self.config, timeline)
 
+    def through(self, storage: Storage) -> TableState:
+        """The same table, asked through another object of its store. What one of the two has loaded, both have."""
+        same = TableState(storage, self.config, self.timeline, self.index_definitions)
+        object.__setattr__(same, "_loaded", self._loaded)
+        return same
+
     def once(self, name: str, load: Callable[[], T]) -> T:
         """Load a value once. Two threads may both load it; neither waits for the other's requests."""
         if name not in self._loaded:

@@ -6,9 +6,13 @@ import gc
 import weakref
 from pathlib import Path
 
+import pytest
+
+from pyhudi.errors import NotFoundError
 from pyhudi.events import TimelineLoaded
 from pyhudi.storage.local import LocalStorage
-from pyhudi.storage.metered import Call, Meter, MeteredStorage, begin_counting_task, itself
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.metered import Call, Meter, MeteredStorage, begin_counting_task, counted_here, itself
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.telemetry.recorder import Recorder
@@ -48,6 +52,27 @@ def test_task_opens_the_counted_store_and_one_in_another_process_a_store_of_its_
     assert meter.totals() == {("data", Call.PUT): (1, 2)}
     assert counted.meter.totals() == {}
     assert itself(open_spec(of_other)) is itself(opened)
+
+
+def test_reads_of_a_file_that_is_not_there_are_counted() -> None:
+    counted = MeteredStorage(MemoryStorage(), Meter())
+
+    for read in (counted.read, counted.read_with_etag):
+        with pytest.raises(NotFoundError):
+            read("city=oslo/rows")
+
+    assert counted.meter.totals() == {("data", Call.GET): (2, 0)}
+
+
+def test_store_that_is_counted_for_a_read_counts_for_the_write_around_it() -> None:
+    written = MeteredStorage(MemoryStorage(), Meter())
+    counted = counted_here(written)
+
+    counted.put("city=oslo/rows", b"12")
+
+    assert written.meter.calls() == counted.meter.calls() == {"data": {"PUT": 1}}
+    assert counted.spec == written.spec
+    assert itself(counted) is itself(written)
 
 
 def test_counted_store_is_let_go_with_its_write(tmp_path: Path) -> None:
