@@ -360,9 +360,7 @@ def _snapshot(handle: TableHandle) -> ReadConfig:
     return replace(request, query_type=QueryType.SNAPSHOT, as_of=None, is_savepoint=False)
 
 
-def _scan(
-    handle: TableHandle, meter: Meter, request: ReadConfig, columns: Sequence[str] | None, where: Where
-) -> Scan:
+def _scan(handle: TableHandle, meter: Meter, request: ReadConfig, columns: Sequence[str] | None, where: Where) -> Scan:
     """The scan of a table through a handle whose calls `meter` counts."""
     plan = plan_with_plain_partitions(handle.state, request, handle.mergers)
     names = checked_columns(plan, columns)
