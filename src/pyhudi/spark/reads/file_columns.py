@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +44,8 @@ class _BaseFile:
     def take(self, name: str, places: npt.NDArray[np.int64]) -> list[pa.Array]:
         """A column's values of these rows."""
         groups = np.searchsorted(self._ends, places, side="right")
-        ends = [*(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(places)]
         chunks: list[pa.Array] = []
-        for begin, end in zip([0, *ends], ends, strict=False):
+        for begin, end in _runs(groups):
             group = int(groups[begin])
             first = int(self._ends[group - 1]) if group else 0
             rows, inside = self._row_group(name, group, first), places[begin:end] - first
@@ -121,17 +122,29 @@ def row_groups(pickled: bytes, parts: pa.Array) -> pa.Array:
 def read_file_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Array, places: pa.Array) -> pa.Array:
     """The values of one column for rows of base files and for log records, of which those of a part are adjacent.
 
-    Cost: the column in the row groups that have the rows, once for neighbouring batches; a footer for each file.
+    A batch may have both, because Spark may make one partition of those of a union. Cost: the column in the row groups
+    that have the rows, once for neighbouring batches; a footer for each file.
     """
-    numbers = parts.to_numpy()
-    if (numbers < 0).all():
-        return read_log_column(pickled, name, kind, parts, places)
-    worker, at = _worker_of(pickled), places.to_numpy()
-    ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+    of_logs = parts.to_numpy() < 0
+    chunks: list[pa.Array] = []
+    for begin, end in _runs(of_logs):
+        read = read_log_column if of_logs[begin] else _read_base_column
+        chunks.append(read(pickled, name, kind, parts.slice(begin, end - begin), places.slice(begin, end - begin)))
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def _read_base_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Array, places: pa.Array) -> pa.Array:
+    worker, numbers, at = _worker_of(pickled), parts.to_numpy(), places.to_numpy()
     chunks: list[pa.Array] = []
     with missing_files_named(worker.storage):
         worker.keep({*np.unique(numbers).tolist()})
-        for begin, end in zip([0, *ends], ends, strict=False):
+        for begin, end in _runs(numbers):
             chunks += worker.files[int(numbers[begin])].take(name, at[begin:end])
     chunks = [chunk.cast(kind) for chunk in chunks]
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def _runs(values: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Begin and end of each run of equal values."""
+    ends = [*(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
+    return zip([0, *ends], ends, strict=False)
