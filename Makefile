@@ -156,10 +156,11 @@ bench-sql: $(STAMP)  ## Measure statements of SQL, streams and captured changes 
 
 bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partition, small commits, and all against JVM Hudi
 	for one in lookup hfile files build commit; do $(PY) benchmarks/indexes.py $$one; done
-	$(PY) tools/oracle/setup.py
+	$(PY) benchmarks/setup.py
 	$(PY) benchmarks/index_rivals.py
 	$(PY) benchmarks/many_files.py
 	$(PY) benchmarks/many_groups.py
+	$(PY) benchmarks/reads_on_s3.py
 
 bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness, many tables
 	$(PY) tools/oracle/setup.py

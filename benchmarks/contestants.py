@@ -18,9 +18,13 @@ GENERATOR = HOME / "venv" / "bin" / "tpchgen-cli"
 
 DELTA = "3.3.2"
 ICEBERG = "1.10.0"
+HADOOP = "3.3.4"
+"""The version in Spark 3.5."""
 MAVEN_JARS = {
     "delta-spark": f"io.delta:delta-spark_2.12:{DELTA}",
     "delta-storage": f"io.delta:delta-storage:{DELTA}",
+    "hadoop-aws": f"org.apache.hadoop:hadoop-aws:{HADOOP}",
+    "aws-sdk": "com.amazonaws:aws-java-sdk-bundle:1.12.262",
     "iceberg": f"org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:{ICEBERG}",
 }
 """What `setup.py` fetches, by the names that contestants use. Hudi's jar is the oracle's."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import socketserver
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -22,6 +23,8 @@ BODY_BYTES = 1024
 BODIES = CITIES * ROWS_OF_CITY * BODY_BYTES
 """The bytes of the wide column."""
 CHANGED = 10
+_REQUEST = re.compile(rb"(GET|HEAD|DELETE) (\S+) HTTP/1.1\r\n")
+_LISTED = re.compile(rb"[?&](list-type|prefix|delimiter)=")
 
 
 def write_wide_table(minio: Minio, kind: str) -> str:
@@ -50,10 +53,14 @@ def write_wide_table(minio: Minio, kind: str) -> str:
 
 @dataclass
 class Received:
-    """What clients of a relay have received. `server`: the relay, in place of the server."""
+    """What clients of a relay have received, and the kinds of requests without a body that they made.
+
+    `server`: the relay, in place of the server.
+    """
 
     server: Minio
     size: int = 0
+    requests: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -73,6 +80,10 @@ def counted(minio: Minio) -> Iterator[Received]:
         def _pass_requests(self, upstream: socket.socket) -> None:
             with contextlib.suppress(OSError):
                 while data := self.request.recv(1 << 16):
+                    # A client waits for the answer before it sends its next request.
+                    if found := _REQUEST.match(data):
+                        is_list = found[1] == b"GET" and _LISTED.search(found[2]) is not None
+                        received.requests.append("LIST" if is_list else found[1].decode())
                     upstream.sendall(data)
                 upstream.shutdown(socket.SHUT_WR)
 
