@@ -79,7 +79,7 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
                 if index in results or index in failures:
                     raise InternalError("Spark returned two results for one task", task=index, step=description)
                 (results if succeeded else failures)[index] = value
-    except (PySparkException, Py4JJavaError) as error:  # before 4.0 of py4j
+    except (PySparkException, Py4JJavaError) as error:  # py4j's before 4.0, and later where the JVM's own I/O fails
         if (explained := _explained(str(error), description)) is not None:
             raise explained from error
         raise
