@@ -47,7 +47,7 @@ def main(master: str, folder: Path, settings: dict[str, Any]) -> list[dict[str, 
     from pyhudi.spark import engine
     from pyhudi.storage.open import open_storage
     from pyhudi.table.state import load_table
-    from pyhudi.transaction import transaction
+    from pyhudi.transaction import tidying, transaction
 
     uri, store, table_type = settings["uri"], settings["store"], settings["table_type"]
     engine.IN_PROCESS_BYTES_MAX = 0
@@ -55,6 +55,7 @@ def main(master: str, folder: Path, settings: dict[str, Any]) -> list[dict[str, 
     waiting.wrap(engine.SparkEngine)
     storage = open_storage(uri, store)
     before_the_commit: set[str] = set()
+    left_by_the_commit: list[set[str]] = []
 
     def data_files() -> set[str]:
         return {info.path for info in storage.list_recursive("") if parse_data_file(info.name)}
@@ -65,17 +66,22 @@ def main(master: str, folder: Path, settings: dict[str, Any]) -> list[dict[str, 
         before_the_commit.update(data_files())
         return load_markers(*arguments)
 
-    transaction.load_markers = note_files
+    def note_files_left(*arguments: Any) -> Any:
+        left_by_the_commit.append(data_files())  # what follows removes lost attempts a second time
+        return load_markers(*arguments)
+
+    transaction.load_markers, tidying.load_markers = note_files, note_files_left
     spark = pyhudi.spark_session(master=master, config=settings["config"])
     options = table_options(settings)
     told = []
     for step, (operation, places) in enumerate(STEPS[table_type]):
         waiting.places = {place: folder / f"kill-{step}-{' '.join(place)}" for place in places}
         before_the_commit.clear()
+        left_by_the_commit.clear()
         rows = made_by_chance(spark, step, folder / f"failed-{step}")
         how = {**options, "hoodie.datasource.write.operation": operation}
         rows.write.format("hudi").options(**how).mode("append").save(uri)
-        after = data_files()
+        after = left_by_the_commit[0] if left_by_the_commit else data_files()
         stored = spark.read.format("hudi").options(**store).load(uri)
         sums = ["count(*)", "count(distinct uuid)", "count_if(value = copy)", f"count_if(ts = {step})"]
         told.append(
