@@ -143,6 +143,14 @@ def test_full_disk_of_an_executor_is_told_with_the_setting_of_its_folder(engine:
     assert caught.value.context == {"step": "look keys up"}
 
 
+def test_function_that_finds_a_file_too_large_is_no_full_disk(engine: SparkEngine) -> None:
+    def refuse(_: TaskContext, __: int) -> None:
+        raise ValueError("File too large: photo.tiff")
+
+    with pytest.raises(PythonException, match=r"photo\.tiff"):
+        engine.map(refuse, [1, 2], size_bytes=BIG, description="read photos")
+
+
 def test_missing_module_of_the_user_is_not_blamed_on_the_workers(engine: SparkEngine) -> None:
     def lacking(_: TaskContext, __: int) -> None:
         raise ModuleNotFoundError("No module named 'their_udfs'")

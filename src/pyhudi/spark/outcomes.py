@@ -32,7 +32,10 @@ _MISSING_MODULE = re.compile(r"No module named '([A-Za-z0-9_]+)")
 _WORKER_MODULES = frozenset(
     {"pyhudi", "pyarrow", "pandas", "numpy", "fastavro", "filelock", "obstore", "psutil", "tzdata"}
 )
-_FULL_DISK = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+# "File too large" only as Java or Python says it of a file: a function of the user's may fail with these words, too.
+_FULL_DISK = re.compile(
+    r"No space left on device|Disk quota exceeded|(?:(?<=IOException: )|(?<=\[Errno 27\] ))File too large"
+)
 _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
 
 
