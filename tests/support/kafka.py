@@ -141,6 +141,10 @@ class Broker:
         finally:
             consumer.close()
 
+    def documents(self, topic: str) -> list[dict[str, Any]]:
+        """The JSON messages of a topic of one partition, without tombstones."""
+        return [json.loads(value) for value in self.values(topic) if value is not None]
+
     def send(self, topic: str, values: Iterable[Any], *, partition: int = 0, key: str | None = None) -> None:
         """Send messages, all with one key: bytes and None as they are, other values as JSON."""
         from confluent_kafka import Producer

@@ -76,15 +76,10 @@ def rows_of_table(table: pyhudi.HudiTable) -> list[dict[str, Any]]:
     ]
 
 
-def messages_of(broker: Broker, topic: str) -> list[dict[str, Any]]:
-    """The messages of a topic of one partition, without tombstones."""
-    return [json.loads(value) for value in broker.values(topic) if value is not None]
-
-
 def wait_for_row(broker: Broker, mariadb: MariaDb, topic: str, key: int) -> None:
     """Insert a row, and wait until its message has come."""
     mariadb.run(f"insert into shop.orders (id) values ({key})")
-    wait_until(lambda: any((m["after"] or {}).get("id") == key for m in messages_of(broker, topic)), seconds=90)
+    wait_until(lambda: any((m["after"] or {}).get("id") == key for m in broker.documents(topic)), seconds=90)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +124,7 @@ def test_table_that_follows_a_live_mariadb_equals_its_table(mariadb: MariaDb, fo
 def test_table_of_shuffled_messages_of_a_live_mariadb_equals_its_table(
     broker: Broker, mariadb: MariaDb, followed: tuple[str, Any], tmp_path: Path, size: int, seed: int
 ):
-    messages = messages_of(broker, followed[0])
+    messages = broker.documents(followed[0])
     assert len({message["source"]["file"] for message in messages}) > 5  # the log was rotated
     options = {
         "hoodie.table.name": "orders",
@@ -148,7 +143,7 @@ def test_recorded_messages_have_the_form_of_those_of_a_live_mariadb(
 ):
     recorded = [json.loads(line)["value"] for line in lzma.decompress(RECORDED.read_bytes()).splitlines()]
     kept = [message for message in recorded if message is not None]
-    assert forms_of(messages_of(broker, followed[0])) == forms_of(kept)
+    assert forms_of(broker.documents(followed[0])) == forms_of(kept)
 
 
 def forms_of(messages: list[dict[str, Any]]) -> set[tuple[Any, ...]]:

@@ -91,15 +91,10 @@ def rows_of_table(table: pyhudi.HudiTable) -> list[dict[str, Any]]:
     ]
 
 
-def changes_of(broker: Broker, topic: str) -> list[dict[str, Any]]:
-    """The messages of a topic of one partition, without tombstones."""
-    return [json.loads(value) for value in broker.values(topic) if value is not None]
-
-
 def wait_for_row(broker: Broker, postgres: Postgres, topic: str, key: int) -> None:
     """Insert a row, and wait until its message has come."""
     postgres.run(f"insert into followed.orders (id) values ({key})")
-    wait_until(lambda: any((m["after"] or {}).get("id") == key for m in changes_of(broker, topic)), seconds=90)
+    wait_until(lambda: any((m["after"] or {}).get("id") == key for m in broker.documents(topic)), seconds=90)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +137,7 @@ def test_table_that_follows_a_live_postgresql_equals_its_table(
 def test_live_postgresql_sends_tombstones_markers_in_moved_rows_and_a_new_column(
     broker: Broker, followed: tuple[str, pyhudi.HudiTable]
 ):
-    changes = changes_of(broker, followed[0])
+    changes = broker.documents(followed[0])
     assert {change["op"] for change in changes} == {"r", "c", "u", "d"}
     assert None in broker.values(followed[0])
     assert [change for change in changes if change["op"] == "c" and change["after"]["big"] == MARKER]
@@ -167,7 +162,7 @@ def test_table_of_shuffled_messages_of_a_live_postgresql_equals_its_table(
     def stored(keys: pa.Table) -> pa.Table:
         return pyhudi.HudiTable.for_path(path).scan(where=[("id", "in", keys["id"].to_pylist())]).to_arrow()
 
-    for window in in_windows(changes_of(broker, followed[0]), size, seed):
+    for window in in_windows(broker.documents(followed[0]), size, seed):
         rows = flatten(decoded(window), keys=["id"], schema=COLUMNS, stored=stored)
         pyhudi.save(rows, path, hudi_options=options)
     assert rows_of_table(pyhudi.HudiTable.for_path(path)) == rows_of_database(postgres)

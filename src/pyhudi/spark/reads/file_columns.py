@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +14,7 @@ from pyhudi.io.base_file import OpenedFile, opened_base_file, row_group_ends
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
-from pyhudi.spark.reads.log_columns import read_log_column, unpacked_plan
+from pyhudi.spark.reads.log_columns import read_log_column, runs, unpacked_plan
 from pyhudi.spark.workers import begin_task
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
@@ -45,7 +43,7 @@ class _BaseFile:
         """A column's values of these rows."""
         groups = np.searchsorted(self._ends, places, side="right")
         chunks: list[pa.Array] = []
-        for begin, end in _runs(groups):
+        for begin, end in runs(groups):
             group = int(groups[begin])
             first = int(self._ends[group - 1]) if group else 0
             rows, inside = self._row_group(name, group, first), places[begin:end] - first
@@ -127,7 +125,7 @@ def read_file_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Arr
     """
     of_logs = parts.to_numpy() < 0
     chunks: list[pa.Array] = []
-    for begin, end in _runs(of_logs):
+    for begin, end in runs(of_logs):
         read = read_log_column if of_logs[begin] else _read_base_column
         chunks.append(read(pickled, name, kind, parts.slice(begin, end - begin), places.slice(begin, end - begin)))
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
@@ -138,13 +136,7 @@ def _read_base_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Ar
     chunks: list[pa.Array] = []
     with missing_files_named(worker.storage):
         worker.keep({*np.unique(numbers).tolist()})
-        for begin, end in _runs(numbers):
+        for begin, end in runs(numbers):
             chunks += worker.files[int(numbers[begin])].take(name, at[begin:end])
     chunks = [chunk.cast(kind) for chunk in chunks]
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-
-
-def _runs(values: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Begin and end of each run of equal values."""
-    ends = [*(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
-    return zip([0, *ends], ends, strict=False)

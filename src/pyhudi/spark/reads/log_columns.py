@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pickle
 import zlib
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi.io.log.columns import LogColumns
@@ -29,12 +32,17 @@ def read_log_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Arra
     begin_task()
     part_numbers, places_of_part = parts.to_numpy(), places.to_numpy()
     _keep(pickled, {part_of_logs(part) for part in np.unique(part_numbers).tolist()})
-    ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(places)]
     chunks: list[pa.Array] = []
-    for first, end in zip([0, *ends], ends, strict=False):
+    for first, end in runs(part_numbers):
         slice_logs = _open[pickled, part_of_logs(int(part_numbers[first]))]
         chunks += slice_logs.take(name, places_of_part[first:end]).cast(kind).chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def runs(values: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Begin and end of each run of equal values."""
+    ends = [*(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
+    return zip([0, *ends], ends, strict=False)
 
 
 def _keep(pickled: bytes, numbers: set[int]) -> None:
