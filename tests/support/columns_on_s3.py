@@ -53,14 +53,15 @@ def write_wide_table(minio: Minio, kind: str) -> str:
 
 @dataclass
 class Received:
-    """What clients of a relay have received, and the kinds of requests without a body that they made.
+    """What clients of a relay have received, and the requests without a body that they made.
 
-    `server`: the relay, in place of the server.
+    `server`: the relay, in place of the server. `requests`: their kinds. `read`: the paths of those for objects' bytes.
     """
 
     server: Minio
     size: int = 0
     requests: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -84,6 +85,8 @@ def counted(minio: Minio) -> Iterator[Received]:
                     if found := _REQUEST.match(data):
                         is_list = found[1] == b"GET" and _LISTED.search(found[2]) is not None
                         received.requests.append("LIST" if is_list else found[1].decode())
+                        if received.requests[-1] == "GET":
+                            received.read.append(found[2].decode())
                     upstream.sendall(data)
                 upstream.shutdown(socket.SHUT_WR)
 
