@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 import tempfile
 from collections import defaultdict
@@ -15,6 +14,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from pyhudi.errors import OutOfSpaceError, StorageError
+from pyhudi.storage.local import OUT_OF_SPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def typed_errors_of_disk(folder: str | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = OutOfSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+        kind = OutOfSpaceError if error.errno in OUT_OF_SPACE else StorageError
         raise kind(
             f"rows that outgrow memory cannot be kept on local disk: {error.strerror or error}; "
             "hoodie.memory.spillable.map.path says where",

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, Final, TypeVar, cast
 
 import pyarrow as pa
 
@@ -53,7 +53,8 @@ _FILLING_MS = 2000
 _FILLING_POLL_SECONDS = 0.005
 
 _NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-_OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+OUT_OF_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says of a full disk, a quota that is used up, and a file as large as the process may make it."""
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
@@ -440,7 +441,7 @@ def _related(one: str, other: str) -> bool:
 
 def _typed_error(error: OSError, action: str, path: str) -> HudiError:
     """The error of pyhudi for an `OSError`."""
-    if error.errno in _OUT_OF_SPACE:
+    if error.errno in OUT_OF_SPACE:
         return OutOfSpaceError(f"cannot {action}: the disk is full, or a quota is used up", path=path)
     if isinstance(error, FileNotFoundError):
         return NotFoundError(f"cannot {action}: there is no file at this path", path=path)

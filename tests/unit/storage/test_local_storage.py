@@ -406,6 +406,7 @@ class TestErrors:
         [
             (errno.ENOSPC, OutOfSpaceError),
             (errno.EDQUOT, OutOfSpaceError),
+            (errno.EFBIG, OutOfSpaceError),
             (errno.EACCES, PermissionDeniedError),
             (errno.EROFS, PermissionDeniedError),
             (errno.EIO, StorageError),

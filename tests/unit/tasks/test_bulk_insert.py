@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -178,16 +179,28 @@ def test_disk_that_is_full_when_rows_spill_is_a_typed_error(monkeypatch: pytest.
         return folder
 
     monkeypatch.setattr(tempfile, "mkdtemp", full_folder)
-    batch = pa.RecordBatch.from_pydict({"x": ["y" * 100] * 10_000})
-
-    def spill() -> None:
-        with SpilledRows(None) as spilled:
-            for _ in range(50):
-                spilled.write("p", batch)
-            list(spilled.read("p"))
 
     with pytest.raises(OutOfSpaceError, match="spillable"):
         spill()
+
+
+def test_limit_of_file_sizes_that_spilled_rows_reach_is_a_typed_error() -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    try:
+        with pytest.raises(OutOfSpaceError, match="spillable"):
+            spill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def spill() -> None:
+    """Spill rows that take more than 100 KB on disk."""
+    batch = pa.RecordBatch.from_pydict({"x": ["y" * 100] * 10_000})
+    with SpilledRows(None) as spilled:
+        for _ in range(50):
+            spilled.write("p", batch)
+        list(spilled.read("p"))
 
 
 def test_closed_files_take_no_memory_with_their_filters() -> None:

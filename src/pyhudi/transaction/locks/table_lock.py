@@ -20,6 +20,7 @@ import filelock
 
 from pyhudi.environment import AcquiredLock, Environment, LockProvider
 from pyhudi.errors import OutOfSpaceError, PermissionDeniedError, StorageError, UnsupportedFeatureError
+from pyhudi.storage.local import OUT_OF_SPACE
 from pyhudi.storage.paths import check_inside, local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.locks.in_process import InProcessLocks
@@ -36,8 +37,7 @@ _KIND_OF_ERRNO = {
     errno.EACCES: PermissionDeniedError,
     errno.EPERM: PermissionDeniedError,
     errno.EROFS: PermissionDeniedError,
-    errno.ENOSPC: OutOfSpaceError,
-    errno.EDQUOT: OutOfSpaceError,
+    **dict.fromkeys(OUT_OF_SPACE, OutOfSpaceError),
 }
 
 
