@@ -132,6 +132,24 @@ def test_literal_of_an_insert_clause_is_no_column_of_the_source(enabled: SparkSe
     assert [row[2:] for row in now() if row[0] > 4] == [(0.0, 0), (0.0, 0), (None, 0), (None, 0)]
 
 
+def test_columns_of_a_source_that_are_named_as_those_of_a_merge_keep_their_values(
+    enabled: SparkSession, now: Now
+) -> None:
+    enabled.sql(
+        "merge into trips t using (select 1L id, 'a' `#in_source`, 'b' `#clause`, 'c' `#0 fare`, 'd' `##1 fare`) s "
+        "on t.id = s.id when matched and s.`#clause` = 'b' then update set "
+        "fare = length(s.`#in_source`) * 10.5, city = s.`#in_source` || s.`#clause` || s.`#0 fare` || s.`##1 fare`"
+    )
+    enabled.sql(
+        "merge into trips t using (select 9L id, 'wien' city, 9.0D fare, 3L ts, 5 `#stored`, 6 `#change`) s "
+        "on t.id = s.id and t.city = s.city "
+        "when matched and s.`#stored` = 5 then update set * when not matched and s.`#stored` = 5 then insert *"
+    )
+
+    assert (1, "abcd", 10.5, 1) in now()
+    assert (9, "wien", 9.0, 3) in now()
+
+
 CLAUSES_OF_SOME_ROWS = [
     # clauses, and the fare of id 9; at the row of id 1 their values would fail
     ("when not matched then insert (id, city, ts, fare) values (s.id, 'oslo', 1, 8 / s.x)", 2.0),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 
@@ -46,7 +46,6 @@ from pyhudi.write.row_changes.plan import (
 
 LARGE_TARGET_BYTES = 32 << 20
 """From this size of a table on, leaving out what the source cannot match is worth a job over the source."""
-_IN_TARGET, _IN_SOURCE, _CLAUSE = "#in_target", "#in_source", "#clause"
 _CODES: Mapping[type, Change] = {Update: Change.UPDATE, Delete: Change.DELETE, Insert: Change.INSERT}
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Those in which PySpark writes errors with a query, when they are made."""
@@ -165,8 +164,26 @@ def changes_of_rows(
     )
 
 
+def _mark(source: DataFrame) -> str:
+    """With what the names of columns begin that a merge adds: as many `#` as no column of the source begins with.
+
+    A column of a table begins with no `#`: its name is one of Avro.
+    """
+    mark = "#"
+    while any(name.startswith(mark) for name in source.columns):
+        mark += "#"
+    return mark
+
+
+def _chosen_clause(source: DataFrame) -> str:
+    """The column with the number of the clause that is chosen for a row."""
+    return f"{_mark(source)}clause"
+
+
 def _evaluated(rows: DataFrame, values: Mapping[str, Column], prefix: str) -> tuple[DataFrame, dict[str, Column]]:
     """The rows with computed values as columns of their own, and these columns.
+
+    `prefix`: no column of the rows begins with it (`_mark`).
 
     What is made by chance is made once then, however often `fitting` looks at it: Spark evaluates an expression again
     wherever it stands.
@@ -216,11 +233,12 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
     absent = _clause_number(plan.not_matched, 0)
     # Null equals nothing, so such a row is matched by none.
     comparable = reduce(and_, (_of(plan.source, other).isNotNull() for _, other in pairs))
-    rows = rows.withColumn("#stored", sql.when(comparable, stored)).withColumn("#absent", absent)
+    mark = _mark(source)
+    does_name, adds_name = f"{mark}stored", f"{mark}absent"
+    rows = rows.withColumn(does_name, sql.when(comparable, stored)).withColumn(adds_name, absent)
     deletes = [number for number, clause in enumerate(plan.matched) if isinstance(clause, Delete)]
-    does = sql.col("#stored").isNotNull()
-    adds = sql.col("#absent").isNotNull()
-    is_delete = sql.col("#stored").isin(deletes) if deletes else sql.lit(False)
+    does, adds = sql.col(does_name).isNotNull(), sql.col(adds_name).isNotNull()
+    is_delete = sql.col(does_name).isin(deletes) if deletes else sql.lit(False)
     code: Any = sql
     for applies, change in changes_by_record(does, is_delete, adds, comparable):
         code = code.when(applies, int(change))
@@ -249,12 +267,14 @@ def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: D
 
     Conditions and values are evaluated after the join, so only for the rows that their clause is for.
     """
-    left = target.withColumn(_IN_TARGET, sql.lit(True))
-    right = source.withColumn(_IN_SOURCE, sql.lit(True))
+    mark = _mark(source)
+    in_target, in_source, chosen = f"{mark}in_target", f"{mark}in_source", _chosen_clause(source)
+    left = target.withColumn(in_target, sql.lit(True))
+    right = source.withColumn(in_source, sql.lit(True))
     left = left.alias(plan.target) if plan.target else left
     right = right.alias(plan.source) if plan.source else right
     joined = left.join(right, _on(plan), _join_type(plan))
-    of_target, of_source = sql.col(_IN_TARGET).isNotNull(), sql.col(_IN_SOURCE).isNotNull()
+    of_target, of_source = sql.col(in_target).isNotNull(), sql.col(in_source).isNotNull()
     kinds = [
         (plan.matched, of_target & of_source, ""),
         (plan.not_matched, of_source & ~of_target, plan.source),
@@ -270,7 +290,7 @@ def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: D
         for first, clauses, applies, _ in numbered:
             if clauses:
                 number = sql.when(applies, _clause_number(clauses, first)).otherwise(number)
-        return _chosen(job, plan, source, joined.withColumn(_CLAUSE, number))
+        return _chosen(job, plan, source, joined.withColumn(chosen, number))
     if sum(bool(clauses) for _, clauses, _, _ in numbered) > 1 and not source.is_cached:
         source.persist()  # each part evaluates it
     parts = []
@@ -279,7 +299,7 @@ def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: D
             rows = joined.where(applies)
             rows = rows.select(f"{quoted(side)}.*") if side else rows
             number = _clause_number(clauses, first)
-            parts.append(_chosen(job, plan, source, rows.withColumn(_CLAUSE, number), first, len(clauses), side))
+            parts.append(_chosen(job, plan, source, rows.withColumn(chosen, number), first, len(clauses), side))
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -323,27 +343,28 @@ def _chosen(
     has_target = side in ("", plan.target)
     key = _of(plan.target, RECORD_KEY) if has_target else sql.lit(None).cast("string")
     path = _of(plan.target, PARTITION_PATH) if has_target and not is_global(job) else sql.lit(None).cast("string")
-    rows = rows.where(sql.col(_CLAUSE).isNotNull())
+    mark, chosen = _mark(source), sql.col(_chosen_clause(source))
+    rows = rows.where(chosen.isNotNull())
     for number, clause in enumerate(clauses, first):
         if not isinstance(clause, Delete):
-            rows, values = _evaluated(rows, _computed_values(clause, number), f"#{number}")
+            rows, values = _evaluated(rows, _computed_values(clause, chosen == number), f"{mark}{number}")
             clauses[number - first] = replace(clause, values={**(clause.values or {}), **values})
-    fit = fitting(rows)
+    fit, by_clause = fitting(rows), partial(_by_clause, chosen, first)
     return rows.select(
         key.alias(RECORD_KEY),
         path.alias(PARTITION_PATH),
-        _by_clause(first, [sql.lit(int(_CODES[type(clause)])) for clause in clauses]).cast("tinyint").alias(CHANGE),
+        by_clause([sql.lit(int(_CODES[type(clause)])) for clause in clauses]).cast("tinyint").alias(CHANGE),
         *[
-            _by_clause(first, [_value(job, plan, clause, name, kind, source, fit) for clause in clauses]).alias(name)
+            by_clause([_value(job, plan, clause, name, kind, source, fit) for clause in clauses]).alias(name)
             for name, kind in _types(job).items()
         ],
     )
 
 
-def _computed_values(clause: Update | Insert, number: int) -> dict[str, Column]:
+def _computed_values(clause: Update | Insert, applies: Column) -> dict[str, Column]:
     """The values of a clause that are no columns of the source, for the rows of the clause alone."""
     return {
-        name: sql.when(sql.col(_CLAUSE) == number, as_column(value))
+        name: sql.when(applies, as_column(value))
         for name, value in (clause.values or {}).items()
         if not isinstance(value, OfSource)
     }
@@ -377,12 +398,12 @@ def _clause_number(clauses: Sequence[Clause], first: int) -> Column:
     return number
 
 
-def _by_clause(first: int, values: Sequence[Column]) -> Column:
-    """The value of the chosen clause; `first`: the number of the first one."""
-    chosen = sql.when(sql.col(_CLAUSE) == first, values[0])
+def _by_clause(chosen: Column, first: int, values: Sequence[Column]) -> Column:
+    """The value of the chosen clause. `chosen`: the column with its number; `first`: the number of the first one."""
+    found = sql.when(chosen == first, values[0])
     for number, value in enumerate(values[1:], first + 1):
-        chosen = chosen.when(sql.col(_CLAUSE) == number, value)
-    return chosen
+        found = found.when(chosen == number, value)
+    return found
 
 
 def _value(
