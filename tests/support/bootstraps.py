@@ -16,6 +16,8 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.write.bootstrap.plan import ModeOf, plan_bootstrap
 from pyhudi.write.bootstrap.run import run_bootstrap
 
+_ONE_THREAD = LocalEngine(1)
+
 
 def bootstrap(
     source: Path,
@@ -24,6 +26,7 @@ def bootstrap(
     later: bool = False,
     mode: ModeOf = BootstrapMode.METADATA_ONLY,
     options: Mapping[str, str] = MappingProxyType({}),
+    engine: LocalEngine = _ONE_THREAD,
 ) -> None:
     options = {
         "hoodie.table.name": "t",
@@ -32,7 +35,6 @@ def bootstrap(
         "hoodie.write.lock.wait_time_ms": "20",
         **options,
     }
-    engine = LocalEngine(1)
     config = WriteConfig.from_options(options)
     plan = plan_bootstrap(LocalStorage(source), storage, config, engine, mode)
     clock = StepClock(LATER_MS) if later else StepClock()

@@ -427,7 +427,8 @@ class HudiTable(RowVerbs, Nouns):
         """Delete whole partitions by their paths; `*` stands for any characters.
 
         Raises `InvalidRequestError` where a name means no partition with rows, or where it is one partition's and as a
-        pattern others', too; and `ConfigError` for an empty name. Cost: two listings; no data file is read.
+        pattern others', too; and `ConfigError` for an empty name. Cost: a listing of each partition, or
+        with `*` of the table; a second one where listings are not remembered. No data file is read.
 
         >>> table.delete_partition("oslo").replaced_files
         1

@@ -275,7 +275,8 @@ class Services:
         Raises:
             WriteConflictError: another writer changed one of the partitions meanwhile; nothing was dropped.
 
-        Cost: twice that of `plan_expiry`, four puts, and the table lock twice.
+        Cost: twice that of `plan_expiry`, without a second listing where the first is remembered; four puts, and the
+        table lock twice.
 
         >>> table.services.expire_partitions(hudi_options={"hoodie.partition.ttl.strategy.days.retain": "90"})
         """

@@ -25,8 +25,9 @@ from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.file_system_view import load_view
+from pyhudi.table.file_system_view import SlicesByPartition, load_view
 from pyhudi.table.lister import Lister
+from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline
 
 FILES_MAX: Final = 200_000
@@ -106,6 +107,15 @@ def listed_once(storage: Storage, timeline: Timeline, lister: Lister) -> Iterato
             _taken(storage)
             _ = load_view(storage, timeline, remembering.recalled, lister=lister).latest
         raise
+
+
+def latest_slices(table: TableState, lister: Lister, partition_paths: Iterable[str] | None = None) -> SlicesByPartition:
+    """The newest file slices of some partitions, or of all, by partition path.
+
+    Cost: that of `load_view`, with the listings of `listed_once`.
+    """
+    with listed_once(table.storage, table.timeline, lister) as remembering:
+        return load_view(table.storage, table.timeline, partition_paths, lister=remembering).latest
 
 
 def remembered_files(storage: Storage, timeline: Timeline) -> FilesByFolder:

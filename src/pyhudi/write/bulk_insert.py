@@ -16,7 +16,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.timeline.instant import Action
-from pyhudi.table.file_system_view import load_view
+from pyhudi.table.remembered_files import latest_slices
 from pyhudi.tasks.bulk_insert import SplitTask, write_split
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
@@ -42,6 +42,8 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
     operation = WriteOperation.INSERT_OVERWRITE_TABLE if overwrite else WriteOperation.BULK_INSERT
     requested = encode_requested_replace_metadata(requested_replace(operation)) if overwrite else b""
     with write_transaction(job, action, requested) as transaction:
+        # Before the tasks write: what they leave besides the files of the commit is deleted, and not to be remembered.
+        latest = latest_slices(transaction.base, job.lister) if overwrite else {}
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
         with task_markers(transaction, job.config, job.engine) as markers:
             target = job.target(transaction.instant_time, markers)
@@ -64,7 +66,6 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
         check_date_folders(job.table, job.keys, {stat.partition_path or "" for stat in stats})
         replaced = None
         if overwrite:
-            latest = load_view(transaction.storage, transaction.base.timeline).latest
             paths = sorted(set(latest) | {stat.partition_path or "" for stat in stats})
             replaced = {path: tuple(file.file_id for file in latest.get(path, ())) for path in paths}
         return committed(job, transaction, operation, stats, replaced)

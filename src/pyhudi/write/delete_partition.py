@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Collection, Sequence
 
 from pyhudi.errors import InvalidRequestError
+from pyhudi.format.safe_paths import data_path_problem
 from pyhudi.index.key_value.hbase_publishing import withdraw
 from pyhudi.services.partition_ttl.drop import Choice, drop_partitions
-from pyhudi.table.file_system_view import load_view
+from pyhudi.table.remembered_files import latest_slices
 from pyhudi.table.state import TableState
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of
@@ -17,16 +19,25 @@ from pyhudi.write.result import WriteResult, result_of
 def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) -> WriteResult:
     """Remove the partitions whose paths are among the names; in `patterns`, `*` stands for any characters.
 
-    Raises `InvalidRequestError` if no partition with rows matches, or none matches one of the patterns. Cost: two
-    listings of the table.
+    Raises `InvalidRequestError` if no partition with rows matches, or none matches one of the patterns. Cost: a listing
+    of each named partition, or with `*` of the table; a second one when the drop begins, unless the first is remembered
+    (`table/remembered_files.py`).
     """
+    wanted = [name.strip("/") for name in names] if patterns else names
+    searches = patterns and any("*" in name for name in wanted)
+    listed = None if searches else [name for name in wanted if data_path_problem(name) is None]
 
     def choose(table: TableState) -> dict[str, tuple[str, ...]]:
-        groups = _groups(table)
-        chosen = _matching(groups, names) if patterns else groups.keys() & set(names)
-        if not chosen:
-            raise _no_match(names, groups)
-        return {path: groups[path] for path in sorted(chosen)}
+        groups = _groups(job, table, listed)
+        found = {name: _matching(groups, name) if patterns else groups.keys() & {name} for name in wanted}
+        unmatched = [name for name in found if not found[name]]
+        if len(unmatched) == len(found) or (patterns and unmatched):
+            raise InvalidRequestError(
+                "no partition of the table matches; nothing was deleted",
+                given=unmatched,
+                partitions=list(_groups(job, table))[:20],
+            )
+        return {path: groups[path] for path in sorted(set[str]().union(*found.values()))}
 
     choose(job.table)
     return _dropped(job, choose)
@@ -34,7 +45,7 @@ def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) ->
 
 def truncate(job: WriteJob) -> WriteResult:
     """Remove all partitions, so all rows; of a table without partitions the one that it has. Cost: one listing."""
-    return _dropped(job, _groups)
+    return _dropped(job, functools.partial(_groups, job))
 
 
 def _dropped(job: WriteJob, choose: Choice) -> WriteResult:
@@ -50,34 +61,24 @@ def _dropped(job: WriteJob, choose: Choice) -> WriteResult:
     return result_of(done.metadata, done.instant, done.completion_time, seconds)
 
 
-def _groups(table: TableState) -> dict[str, tuple[str, ...]]:
-    """The file groups of the partitions that have rows, by partition path."""
-    latest = load_view(table.storage, table.timeline).latest
+def _groups(
+    job: WriteJob, table: TableState, partition_paths: Collection[str] | None = None
+) -> dict[str, tuple[str, ...]]:
+    """The file groups of the partitions that have rows, of all or of some, by partition path."""
+    latest = latest_slices(table, job.lister, partition_paths)
     return {path: tuple(file_slice.file_id for file_slice in slices) for path, slices in sorted(latest.items())}
 
 
-def _no_match(given: Sequence[str], paths: Collection[str]) -> InvalidRequestError:
-    return InvalidRequestError(
-        "no partition of the table matches; nothing was deleted", given=list(given), partitions=sorted(paths)[:20]
-    )
-
-
-def _matching(paths: Collection[str], patterns: Sequence[str]) -> set[str]:
-    chosen = set()
-    for pattern in patterns:
-        wanted = pattern.strip("/")
-        found = {path for path in paths if fnmatch.fnmatchcase(path, _literal(wanted))}
-        if not found:
-            raise _no_match([pattern], paths)
-        if wanted in found and len(found) > 1:
-            raise InvalidRequestError(
-                "a partition has exactly this name, and as a pattern it matches others, too; nothing was deleted: pass "
-                "rows of the partitions to delete to the operation delete_partition, instead of names",
-                given=pattern,
-                partitions=sorted(found)[:20],
-            )
-        chosen |= found
-    return chosen
+def _matching(paths: Collection[str], pattern: str) -> set[str]:
+    found = {path for path in paths if fnmatch.fnmatchcase(path, _literal(pattern))}
+    if pattern in found and len(found) > 1:
+        raise InvalidRequestError(
+            "a partition has exactly this name, and as a pattern it matches others, too; nothing was deleted: pass "
+            "rows of the partitions to delete to the operation delete_partition, instead of names",
+            given=pattern,
+            partitions=sorted(found)[:20],
+        )
+    return found
 
 
 def _literal(pattern: str) -> str:

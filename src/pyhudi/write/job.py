@@ -46,6 +46,8 @@ from pyhudi.storage.options import select_storage_options
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.indexed_columns import check_indexed_columns
+from pyhudi.table.lister import EngineLister, Lister
+from pyhudi.table.remembered_files import listed_once
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.tasks.data_file import WriteTarget
@@ -139,6 +141,11 @@ class WriteJob:
         return transaction_settings(self.config)
 
     @property
+    def lister(self) -> EngineLister:
+        """What the write asks for files: the store itself, many folders in tasks of the engine."""
+        return EngineLister(self.table.storage, self.engine)
+
+    @property
     def event_time(self) -> str | None:
         """The column with the event time, if commits are to keep that."""
         given = self.config.input
@@ -190,7 +197,8 @@ def prepare(
     check_against_table(config, merges)
     check_writable(table)
     previous = stored = load_table_schema(table)
-    keys = _key_generator(table, options)
+    lister = EngineLister(table.storage, engine)
+    keys = _key_generator(table, options, lister)
     config = config if keys_are_given else _possible(config, keys, options, names)
     buckets = bucket_index_of(table, config, options, keys)
     if buckets is not None:
@@ -213,7 +221,7 @@ def prepare(
     if stored is not None and schema is not stored:
         check_indexed_columns(table, stored.arrow, schema.arrow)
     if config.operation is not WriteOperation.DELETE_PARTITION:
-        check_timestamp_texts(table, keys, schema.arrow, logical=config.keys.consistent_logical_timestamps)
+        check_timestamp_texts(table, keys, schema.arrow, lister, logical=config.keys.consistent_logical_timestamps)
     if incoming is not None:
         check_merger(rules.with_base.merger, schema.arrow)
     batch_id = config.what.batch_id
@@ -277,17 +285,19 @@ def _possible(config: WriteConfig, keys: KeyGenerator, options: Mapping[str, str
     )
 
 
-def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerator:
+def _key_generator(table: TableState, options: Mapping[str, str], lister: Lister) -> KeyGenerator:
     """The table's key generator, in the encoding that its rows have.
 
     Below version 9 no property shows whether single-field COMPLEX keys contain the name of the field, and the wrong
-    form would duplicate every record, so a stored key is read. Cost: one key column, for such tables only.
+    form would duplicate every record, so a stored key is read. Cost: for such tables a listing and one key column.
     """
     keys = key_generator_from_table(table.config.values, table.config.version, options)
     if keys.kind is not KeyGeneratorType.COMPLEX or len(keys.record_key_fields) != 1:
         return keys
-    for sample in stored_key(table, load_view(table.storage, table.timeline).latest).to_pylist():
-        return replace(keys, single_field_prefix=sniff_single_field_prefix(sample, keys.record_key_fields[0]))
+    with listed_once(table.storage, table.timeline, lister) as remembering:
+        latest = load_view(table.storage, table.timeline, lister=remembering).latest
+        for sample in stored_key(table, latest).to_pylist():
+            return replace(keys, single_field_prefix=sniff_single_field_prefix(sample, keys.record_key_fields[0]))
     return keys
 
 

@@ -28,7 +28,7 @@ from pyhudi.services.clustering.schedule import roll_back_clusterings
 from pyhudi.services.rollback.orphans import remove_orphans
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
-from pyhudi.table.lister import EngineLister, Lister
+from pyhudi.table.lister import Lister
 from pyhudi.table.plain_partitions import check_names_not_plain
 from pyhudi.table.remembered_files import listed_once
 from pyhudi.table.state import TableState
@@ -74,7 +74,7 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         read = _read(write, splits)
         with (
             write_transaction(job, action, requested) as begun,
-            listed_once(storage, begun.base.timeline, EngineLister(storage, job.engine)) as lister,
+            listed_once(storage, begun.base.timeline, job.lister) as lister,
         ):
             _check_rows_read(job, begun, read)
             named = {part.partition_path for split in splits for part in split.partitions}

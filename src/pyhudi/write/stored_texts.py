@@ -22,6 +22,8 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
+from pyhudi.table.lister import Lister
+from pyhudi.table.remembered_files import listed_once
 from pyhudi.table.state import TableState
 
 LOGICAL_TIMESTAMPS_KEY = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
@@ -38,7 +40,9 @@ def stored_key(table: TableState, latest: SlicesByPartition) -> pa.StringArray:
     return pa.array([], pa.string())
 
 
-def check_timestamp_texts(table: TableState, keys: KeyGenerator, schema: pa.Schema, *, logical: bool) -> None:
+def check_timestamp_texts(
+    table: TableState, keys: KeyGenerator, schema: pa.Schema, lister: Lister, *, logical: bool
+) -> None:
     """Refuse a write whose timestamps would become keys or partition paths of another form than the stored ones.
 
     `logical`: whether the caller asks for JVM Hudi's consistent logical timestamps. Here one stored key is checked; the
@@ -60,11 +64,12 @@ def check_timestamp_texts(table: TableState, keys: KeyGenerator, schema: pa.Sche
             "does not support: omit it for a new table, and write a table with such keys with JVM Hudi",
             columns=(*in_keys, *in_paths),
         )
-    latest = load_view(table.storage, table.timeline).latest
-    for path in latest if in_paths else ():
-        _check_path(table, keys, path, in_paths)
-    if in_keys:
-        check_stored_keys(stored_key(table, latest), keys.patterns_of_numbers(in_keys))
+    with listed_once(table.storage, table.timeline, lister) as remembering:
+        latest = load_view(table.storage, table.timeline, lister=remembering).latest
+        for path in latest if in_paths else ():
+            _check_path(table, keys, path, in_paths)
+        if in_keys:
+            check_stored_keys(stored_key(table, latest), keys.patterns_of_numbers(in_keys))
 
 
 def check_date_folders(table: TableState, keys: KeyGenerator, partition_paths: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.bootstraps import bootstrap, copy_city_b, count_rows
 from tests.support.crashes import opened
+from tests.support.listings import NotingEngine
 from tests.support.sources import parquet_source
 
 from pyhudi.config.options_bootstrap import BootstrapMode
@@ -115,10 +116,11 @@ def test_interrupted_bootstrap_goes_on_at_once(source: Path, mode: ModeOf) -> No
     with pytest.raises(WriteConflictError, match="run the bootstrap again"):
         opened(inner).upsert(opened(inner).scan().to_arrow())
 
-    second = FaultStorage(inner)
-    bootstrap(source, second, mode=mode, options=ONE_FILE_A_TASK)
+    second, engine = FaultStorage(inner), NotingEngine()
+    bootstrap(source, second, mode=mode, options=ONE_FILE_A_TASK, engine=engine)
 
     check_whole(inner)
+    assert len(engine.folders) == (2 if mode is copy_city_b else 1)  # once for each of its commits
     assert files_written(second) == FILES - 3
     assert sum(data_files(inner).get(path) == data for path, data in kept.items()) == 3
 

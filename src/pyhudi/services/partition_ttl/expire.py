@@ -28,9 +28,9 @@ from pyhudi.table.archive.history import archived_drops
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_slice import FileSlice
-from pyhudi.table.file_system_view import load_view
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.pending_clusterings import clustered_groups
+from pyhudi.table.remembered_files import latest_slices
 from pyhudi.table.state import TableState
 from pyhudi.table.written_files import load_written_files
 
@@ -75,7 +75,7 @@ def planned_expiry(call: ServiceCall) -> tuple[PartitionAge, ...]:
     table, options = call.table, call.config.expiry
     if not table.config.partition_fields:
         return ()
-    latest = load_view(table.storage, table.timeline, lister=call.lister).latest
+    latest = latest_slices(table, call.lister)
     by_creation = options.strategy is ExpiryStrategy.KEEP_BY_CREATION_TIME
     now_ms, zone = call.environment.clock.now_ms(), table_zone(table.config)
 
@@ -130,7 +130,8 @@ def expire_partitions(call: ServiceCall) -> Expired | None:
     """Drop the partitions that are past their time, in one replace commit; None where there are none.
 
     Raises `WriteConflictError`, with nothing dropped, where another writer changed one of them meanwhile, and what a
-    commit raises. Cost: twice that of `planned_expiry`, and that of a commit without files.
+    commit raises. Cost: twice that of `planned_expiry`, without a second listing where the first is remembered; and
+    that of a commit without files.
     """
     call = call.reloaded()
     check_writable(call.table)

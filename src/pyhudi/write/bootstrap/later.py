@@ -24,7 +24,8 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.merge.rules import Merger
 from pyhudi.storage.open import open_storage
-from pyhudi.table.file_system_view import load_view
+from pyhudi.table.lister import EngineLister
+from pyhudi.table.remembered_files import latest_slices
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.tasks.markers import task_markers
@@ -56,7 +57,7 @@ def plan_new_partitions(
     if not folder:
         raise InvalidRequestError("this table was not bootstrapped: it has no source", path=table.storage.uri)
     source = load_source(open_storage(folder, table.storage.spec.options))
-    known = load_view(table.storage, table.timeline).latest.keys()
+    known = latest_slices(table, EngineLister(table.storage, engine)).keys()
     config = with_translator(config, source.partition_paths, url_encode=table.config.url_encode)
     folder_of = {config.bootstrap.partition_path(path): path for path in source.partition_paths}
     wanted = [
@@ -112,8 +113,9 @@ def _copy(plan: BootstrapPlan, job: WriteJob, *, check_keys: KeyCheck) -> WriteR
         )
     requested = encode_requested_replace_metadata(requested_replace(_OPERATION))
     with write_transaction(job, Action.REPLACE_COMMIT, requested) as transaction:
-        known = load_view(transaction.storage, transaction.base.timeline).latest
-        _check_new(plan.source.partition_paths, plan.config, known)
+        folders = plan.source.partition_paths
+        known = latest_slices(transaction.base, job.lister, {*folders, *map(plan.partition_path, folders)})
+        _check_new(folders, plan.config, known)
         mark_inflight(transaction, CommitMetadata(operation=_OPERATION, stats_by_partition={}))
         with task_markers(transaction, job.config, job.engine) as markers:
             stats = copied_files(job, plan, transaction.instant_time, markers)

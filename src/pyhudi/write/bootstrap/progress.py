@@ -25,7 +25,7 @@ from pyhudi.format.metadata.commit import JSON_BYTES_MAX, WriteStat
 from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, Action
 from pyhudi.storage.bounded import at_once, read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.lister import list_data_files
+from pyhudi.table.lister import Lister
 from pyhudi.table.state import TableState
 from pyhudi.tasks.bootstrap import Notes
 from pyhudi.transaction.locks.table_lock import table_lock
@@ -73,8 +73,8 @@ def can_go_on(table: TableState, plan: BootstrapPlan, options: Mapping[str, str]
     )
 
 
-def progress_of(transaction: Transaction, plan: BootstrapPlan, options: Mapping[str, str]) -> Progress:
-    """What earlier runs of this write have finished, with all else of them deleted.
+def progress_of(transaction: Transaction, plan: BootstrapPlan, options: Mapping[str, str], lister: Lister) -> Progress:
+    """What earlier runs of this write have finished, with all else of them deleted. `lister`: of the store itself.
 
     Cost: nothing where there was none; else a listing of the table and of the notes, one read for each note, a delete
     for each file that does not stay, and the lock.
@@ -86,7 +86,7 @@ def progress_of(transaction: Transaction, plan: BootstrapPlan, options: Mapping[
     if not transaction.goes_on:
         return Progress(folder, {})
     storage = transaction.storage
-    listed = {info.path: info.size for info in list_data_files(storage)}
+    listed = {info.path: info.size for info in lister.table()}
     notes = [note for note in _notes(storage, folder) if _counts(note, plan, listed)]
     kept = _apart(notes)
     stay = {stat.path for note in kept for stat in note.stats}

@@ -152,7 +152,7 @@ def _run(job: WriteJob, plan: BootstrapPlan, options: Mapping[str, str], *, chec
         ]
         stats = []
         for transaction, _, files_of in begun:
-            progress = progress_of(transaction, plan, options)
+            progress = progress_of(transaction, plan, options, job.lister)
             with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
                 stats.append(files_of(job, plan, transaction, markers, progress))
         check_unique(job, [stat for of_mode in stats for stat in of_mode], check_keys)
