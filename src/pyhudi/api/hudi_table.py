@@ -426,9 +426,8 @@ class HudiTable(RowVerbs, Nouns):
     ) -> WriteResult:
         """Delete whole partitions by their paths; `*` stands for any characters.
 
-        Raises `InvalidRequestError` where a name means no partition with rows, or where it is one partition's and as a
-        pattern others', too; and `ConfigError` for an empty name. Cost: a listing of each partition, or
-        with `*` of the table; a second one where listings are not remembered. No data file is read.
+        Raises `InvalidRequestError` for a name of no partition with rows, or one that is a pattern of others, too; and
+        `ConfigError` for an empty name. Cost: up to two listings of each partition, with `*` of the table.
 
         >>> table.delete_partition("oslo").replaced_files
         1

@@ -165,10 +165,12 @@ class WriteJob:
 
 
 def _own_metadata(config: WriteConfig) -> dict[str, str]:
-    """The options that go into the commit; never those of the store, even if a prefix asks for them."""
+    """The options and the batch's id that go into the commit; never options of the store, even if a prefix asks."""
     given = dict(config.extra_metadata)
     credentials = select_storage_options(given)
-    return {name: value for name, value in given.items() if name not in credentials}
+    batch_id = config.what.batch_id
+    own = {name: value for name, value in given.items() if name not in credentials}
+    return own | ({BATCH_ID_METADATA: batch_id} if batch_id else {})
 
 
 def prepare(
@@ -224,7 +226,6 @@ def prepare(
         check_timestamp_texts(table, keys, schema.arrow, lister, logical=config.keys.consistent_logical_timestamps)
     if incoming is not None:
         check_merger(rules.with_base.merger, schema.arrow)
-    batch_id = config.what.batch_id
     job = WriteJob(
         table=table,
         config=config,
@@ -236,7 +237,7 @@ def prepare(
         compares_in_batch=merges_by_payload_class(merges),
         schema=schema,
         previous_schema=previous,
-        extra_metadata={**_own_metadata(config), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},
+        extra_metadata=_own_metadata(config),
         started=environment.clock.monotonic(),
         buckets=buckets,
     )
