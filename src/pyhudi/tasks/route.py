@@ -128,7 +128,7 @@ def _routes_of(storage: Storage, task: RouteTask, assignment_of_file: Mapping[in
         if changes is not None:
             is_live = _numbers(tags.column(POSITION)) != NEW_RECORD
             stays |= changes.of(rows, *DELETING) | is_live & changes.of(rows, Change.INSERT_IF_ABSENT)
-        parts.extend(_new_routes(storage, task, np.unique(rows[stays]), changes, rows[moved]))
+        parts.extend(_new_routes(storage, task, rows[stays], changes, rows[moved]))
     return Routes.joined(parts)
 
 

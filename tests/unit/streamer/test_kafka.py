@@ -348,3 +348,19 @@ def test_forked_child_of_a_process_that_used_a_broker_asks_by_a_client_of_its_ow
 
 def _ask_in_child(streamer: Ingestion) -> None:
     os._exit(7 if ingest(streamer) is None else 2)
+
+
+@pytest.mark.parametrize("given", ["10", "700"])
+def test_client_refills_its_queue_at_once_unless_an_option_says_when(given: str, monkeypatch: pytest.MonkeyPatch):
+    """By its own default it waits for a second each time that 100,000 messages were there."""
+    asked: dict[str, str] = {}
+
+    def consumer(settings: dict[str, str], **_: object) -> None:
+        asked.update(settings)
+        raise SourceError("no broker", topic="t")
+
+    monkeypatch.setattr(kafka_client, "Consumer", consumer)
+    options = {"bootstrap.servers": "localhost:9"} | ({} if given == "10" else {"fetch.queue.backoff.ms": given})
+    with pytest.raises(SourceError, match="no broker"):
+        kafka_client.read_messages(options, "t", {0: 0}, {0: 1})
+    assert asked["fetch.queue.backoff.ms"] == given

@@ -43,6 +43,8 @@ _AWAY: Final = frozenset(
 )
 _WAIT_SECONDS: Final = 0.2
 _AT_ONCE: Final = 20_000
+_REFILL_MILLISECONDS: Final = "10"
+"""How long the client waits after its queue was full. By its own default, a second, it waits most of the time."""
 _OF_CONSUMERS: Final = (
     "group.",
     "isolation.",
@@ -177,6 +179,7 @@ def read_messages(
     settings = {
         "isolation.level": "read_committed",
         "group.id": "pyhudi",
+        "fetch.queue.backoff.ms": _REFILL_MILLISECONDS,
         **options,
         "enable.auto.commit": "false",
         "auto.offset.reset": "error",
