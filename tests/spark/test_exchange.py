@@ -18,7 +18,7 @@ from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import RecordKeyError
 from pyhudi.spark import outcomes, parcels
-from pyhudi.spark.engine import IN_PROCESS_BYTES_MAX, SparkEngine
+from pyhudi.spark.engine import IN_PROCESS_BYTES_MAX, READERS_PER_CORE, SparkEngine
 from pyhudi.spark.parcels import BLOCK_BYTES, blocks, delivered, ids_by_hash, readers_of, rows_of_block, task_parcels
 
 BIG = IN_PROCESS_BYTES_MAX
@@ -132,6 +132,31 @@ def test_worker_gets_the_task_that_it_runs_and_no_other(engine: SparkEngine, tmp
     assert [(tmp_path / str(n)).read_text() for n in range(20)] == ["loaded\n"] * 20
 
 
+def test_what_the_tasks_of_a_reader_have_in_common_is_loaded_once(engine: SparkEngine, tmp_path: Path) -> None:
+    class Common:
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            with (tmp_path / "loaded").open("a") as file:
+                file.write("x")
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {"some": "state"}
+
+    common, count = Common(), 60
+
+    step = exchange(
+        send=lambda _, __: iter([AddressedRows(pa.RecordBatch.from_pydict({"n": np.arange(count)}), np.arange(count))]),
+        senders=[0],
+        receive=lambda _, task, __: task[0],
+        receivers=[(number, common) for number in range(count)],
+        sizes=[1] * count,
+        sent_bytes=BIG,
+    )
+
+    assert engine.exchange(step) == list(range(count))
+    readers = readers_of(np.ones(count, dtype=np.int64), engine.parallelism * READERS_PER_CORE)
+    assert len((tmp_path / "loaded").read_text()) == len(set(readers.tolist()))
+
+
 @pytest.mark.parametrize("readers", [1, 3, 64])
 @pytest.mark.parametrize("by_hash", [False, True], ids=["by id", "by hash"])
 def test_each_reader_gets_its_parcels_and_no_other_however_few_they_are(
@@ -140,7 +165,7 @@ def test_each_reader_gets_its_parcels_and_no_other_however_few_they_are(
     """Adaptive execution would merge partitions that are so small, if it could."""
     if by_hash:
         monkeypatch.setattr(parcels, "hasattr", lambda *_: False, raising=False)
-    given = task_parcels(spark, range(readers), [b"x"] * readers)
+    given = task_parcels(spark, np.arange(readers), range(readers))
 
     placed = delivered(given, readers).select("reader", sql.spark_partition_id()).collect()
 

@@ -6,7 +6,6 @@ It uses only the DataFrame API, so the same code runs on a local session, on a c
 from __future__ import annotations
 
 import itertools
-import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext as SparkTaskContext
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
@@ -43,10 +41,12 @@ from pyhudi.spark.parcels import (
     blocks,
     delivered,
     opened,
+    opened_tasks,
     parcel,
     readers_of,
     rows_of_block,
     task_parcels,
+    tasks_of,
 )
 from pyhudi.spark.settings import is_connect, runs_here, setting
 from pyhudi.spark.types import arrow_schema
@@ -163,11 +163,11 @@ class SparkEngine:
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             begin_task()
-            for _, index, content in opened(batches):
-                yield outcome(index, function, _task_context(index, stage), _unpickled(content))
+            for index, task in opened_tasks(batches):
+                yield outcome(index, function, _task_context(index, stage), task)
 
         # One task for each reader, so that a worker loads the tasks that it runs, and no other.
-        given = task_parcels(self.spark, range(len(tasks)), map(cloudpickle.dumps, tasks))
+        given = task_parcels(self.spark, np.arange(len(tasks)), tasks)
         outcomes = delivered(given, len(tasks)).mapInArrow(run, OUTCOME_DDL)
         return collected(outcomes, description, tasks=len(tasks))
 
@@ -187,11 +187,9 @@ class SparkEngine:
         wanted = max(self.parallelism * READERS_PER_CORE, size // READER_BYTES)
         reader_of = readers_of(np.array(exchange.sizes, dtype=np.int64), wanted)
         readers, stage = _count(reader_of), next(_stages)
-        sent = delivered(
-            task_parcels(self.spark, range(len(exchange.senders)), map(cloudpickle.dumps, exchange.senders)),
-            len(exchange.senders),
-        ).mapInArrow(_sending(exchange, reader_of, stage), PARCEL_DDL)
-        given = task_parcels(self.spark, reader_of.tolist(), map(cloudpickle.dumps, exchange.receivers))
+        senders = task_parcels(self.spark, np.arange(len(exchange.senders)), exchange.senders)
+        sent = delivered(senders, len(exchange.senders)).mapInArrow(_sending(exchange, reader_of, stage), PARCEL_DDL)
+        given = task_parcels(self.spark, reader_of, exchange.receivers)
         arrived = delivered(sent.unionAll(given), readers)
         outcomes = under(arrived.mapInArrow(_receiving(exchange, stage), OUTCOME_DDL), BATCH_LIMITS)
         return collected(outcomes, exchange.description, tasks=len(exchange.receivers))
@@ -269,10 +267,10 @@ def _sending(exchange: Exchange[S, T, R], reader_of: npt.NDArray[np.int64], stag
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        for _, sender, content in opened(batches):
+        for sender, task in opened_tasks(batches):
             number = itertools.count()
             try:
-                for addressed in send(_task_context(sender, stage), _unpickled(content)):
+                for addressed in send(_task_context(sender, stage), task):
                     for reader, block in blocks(addressed, reader_of):
                         yield parcel(reader, sender, next(number), block)
             except HudiError as error:
@@ -290,7 +288,7 @@ def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        tasks: dict[int, bytes] = {}
+        tasks: dict[int, T] = {}
         with RowsByReceiver(spill) as rows:
             for sender, number, content in opened(batches):
                 if sender == FAILURE:
@@ -299,12 +297,12 @@ def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
                         yield outcome_row(number, content)
                     return
                 if sender == TASK:
-                    tasks[number] = content
+                    tasks.update(tasks_of(number, content))
                 else:
                     rows.add(rows_of_block(content))
             rows.close()
             for receiver in sorted(rows.receivers):
-                context, task = _task_context(receiver, stage), _unpickled(tasks.pop(receiver))
+                context, task = _task_context(receiver, stage), tasks.pop(receiver)
                 yield outcome(receiver, receive, context, task, rows.rows_of(receiver))
 
     return run
@@ -313,11 +311,6 @@ def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
 def _count(reader_of: npt.NDArray[np.int64]) -> int:
     """How many readers there are; one, which hears of failures, if there are no receivers."""
     return int(reader_of.max(initial=0)) + 1
-
-
-def _unpickled(content: bytes) -> Any:
-    # This program's driver pickled it.
-    return pickle.loads(content)  # noqa: S301
 
 
 def limits_of_batches(spark: SparkSession, schema: pa.Schema) -> tuple[dict[str, str], ...]:

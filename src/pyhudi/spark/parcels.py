@@ -1,18 +1,20 @@
 """Tasks, and the rows between them, as rows of DataFrames: Spark's own shuffle brings them to where they are needed.
 
-A parcel goes to a reader, which is one Spark task. It holds a pickled task, or a block of rows in Arrow's stream
+A parcel goes to a reader, which is one Spark task. It holds pickled tasks, or a block of rows in Arrow's stream
 format. So a worker loads the tasks that it runs and no other, and rows spill, are sent again and survive lost executors
 as all of Spark's do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -31,7 +33,10 @@ BATCH_LIMITS: Final = {
 """How many parcels Spark passes to Python at once. Connect does without: there its own limit in bytes counts."""
 
 FAILURE, TASK = -2, -1
-"""In place of a sender's number: the parcel holds the error of a sender, or a task of the reader; these come first."""
+"""In place of a sender's number: the parcel holds the error of a sender, or tasks of the reader; these come first."""
+
+TASKS_PER_PARCEL: Final = 100
+"""Tasks of a write say alike where and how they write: pickled together, they say it once."""
 
 PARCEL_DDL: Final = "reader int not null, sender bigint not null, number bigint not null, content binary not null"
 _PARCELS = pa.schema(
@@ -47,17 +52,33 @@ _RECEIVER = "#receiver"
 Numbers = npt.NDArray[np.int64]
 
 
-def task_parcels(spark: SparkSession, readers: Iterable[int], tasks: Iterable[bytes]) -> DataFrame:
-    """The pickled tasks, each for its reader, numbered from 0."""
-    contents = pa.array(list(tasks), pa.binary())
-    count = len(contents)
+def task_parcels(spark: SparkSession, reader_of: Numbers, tasks: Sequence[Any]) -> DataFrame:
+    """The tasks, numbered from 0, for their readers; those of one reader are neighbours. `tasks_of` opens them."""
+    portions = _portions(reader_of)
+    firsts = np.array([first for first, _ in portions], dtype=np.int64)
     columns = [
-        pa.array(list(readers), pa.int32()),
-        pa.array(np.full(count, TASK)),
-        pa.array(np.arange(count)),
-        contents,
+        pa.array(reader_of[firsts].astype(np.int32)),
+        pa.array(np.full(len(portions), TASK)),
+        pa.array(firsts),
+        pa.array([cloudpickle.dumps(list(tasks[first:end])) for first, end in portions], pa.binary()),
     ]
     return frame_of_arrow(spark, pa.Table.from_arrays(columns, schema=_PARCELS))
+
+
+def _portions(reader_of: Numbers) -> list[tuple[int, int]]:
+    """Ranges of at most `TASKS_PER_PARCEL` neighbours of one reader."""
+    ends = np.append(np.flatnonzero(np.diff(reader_of)) + 1, len(reader_of)).tolist()
+    return [
+        (first, min(first + TASKS_PER_PARCEL, end))
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+        for first in range(start, end, TASKS_PER_PARCEL)
+    ]
+
+
+def tasks_of(first: int, content: bytes) -> Iterator[tuple[int, Any]]:
+    """The tasks of a parcel with their numbers, of which `first` is that of the parcel."""
+    # This program's driver pickled them.
+    return enumerate(pickle.loads(content), first)  # noqa: S301
 
 
 def delivered(parcels: DataFrame, readers: int) -> DataFrame:
@@ -88,6 +109,12 @@ def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]
     for batch in batches:
         for row in range(batch.num_rows):
             yield batch.column(1)[row].as_py(), batch.column(2)[row].as_py(), batch.column(3)[row].as_py()
+
+
+def opened_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
+    """Number and task of each task in parcels that hold nothing else."""
+    for _, first, content in opened(batches):
+        yield from tasks_of(first, content)
 
 
 def blocks(addressed: AddressedRows, reader_of: Numbers) -> Iterator[tuple[int, bytes]]:
