@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,12 +22,14 @@ from pyhudi.engine.protocol import AddressedRows, Engine, Exchange, TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH
 from pyhudi.index.protocol import Lookup, SliceToSearch
 from pyhudi.index.tagging import KEYS_AT_ONCE, STAGED_BYTES_AT_ONCE, KeysOfSlices, StagedKeys, TagTask
-from pyhudi.io.exchange import ExchangeFolder, Segment, read_segment
+from pyhudi.io.exchange import ExchangeFiles, ExchangeFolder, open_exchange
 from pyhudi.storage.open import open_spec
 from pyhudi.tasks.stage import StagedSplit
 
 R = TypeVar("R")
 Search = Callable[[TaskContext, TagTask, KeysOfSlices], R]
+_Place = tuple[int, str, int]
+"""The number of a split, its keys file, and the number of a batch in it."""
 
 READ_KEYS_MAX = 4_000_000
 """How many staged keys tasks on other machines together read from the files of the staging: more are sent."""
@@ -117,10 +119,9 @@ class SendKeysTask:
 
     def partitions(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The partition paths of the split, each with its keys. Memory: the keys of one of them."""
-        storage = open_spec(self.folder.storage)
-        for part in self.split.partitions:
-            for keys in read_segment(storage, Segment(self.split.keys_path, (part.batch,), part.rows)):
-                yield part.partition_path, keys
+        with open_exchange(open_spec(self.folder.storage), self.split.keys_path) as reader:
+            for part in self.split.partitions:
+                yield part.partition_path, reader.get_batch(part.batch)
 
     def numbered(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         """Keys of the split with its number, as they are sent."""
@@ -146,9 +147,12 @@ def _run_sent(run: Search[R], context: TaskContext, task: TagTask, incoming: Ite
 
 def read_keys(task: TagTask) -> KeysOfSlices:
     """The keys of the task's splits with its slices."""
-    for path, slices in _by_partition(task).items():
-        for keys in staged_keys(task, path):
-            yield keys, slices
+    by_partition = _by_partition(task)
+    places = _places(task.splits, by_partition.keys())
+    with ExchangeFiles(open_spec(task.folder.storage)) as files:
+        for path, slices in by_partition.items():
+            for keys in in_portions(_batches(files, places[path]), KEYS_AT_ONCE):
+                yield keys, slices
 
 
 def _sent_keys(task: TagTask, incoming: Iterator[pa.RecordBatch]) -> KeysOfSlices:
@@ -170,17 +174,28 @@ def _by_partition(task: TagTask) -> dict[str | None, tuple[SliceToSearch, ...]]:
     return {path: tuple(slices) for path, slices in by_partition.items()}
 
 
-def staged_keys(task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
-    """The keys of the task's splits of a partition path, or all of them, at most about `KEYS_AT_ONCE` at a time."""
-    return in_portions(_batches(task, partition_path), KEYS_AT_ONCE)
+def staged_keys(task: TagTask) -> Iterator[StagedKeys]:
+    """All keys of the task's splits, at most about `KEYS_AT_ONCE` at a time."""
+    with ExchangeFiles(open_spec(task.folder.storage)) as files:
+        yield from in_portions(_batches(files, _places(task.splits, (None,))[None]), KEYS_AT_ONCE)
 
 
-def _batches(task: TagTask, partition_path: str | None) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
-    storage = open_spec(task.folder.storage)
-    for number, split in enumerate(task.splits):
-        wanted = tuple(p.batch for p in split.partitions if partition_path in (None, p.partition_path))
-        for batch in read_segment(storage, Segment(split.keys_path, wanted, 0)) if wanted else ():
-            yield batch, np.full(batch.num_rows, number, dtype=np.int32)
+def _places(splits: Sequence[StagedSplit], wanted: Collection[str | None]) -> Mapping[str | None, list[_Place]]:
+    """Where the keys of the wanted partition paths are, by path; all of them by `None` if that is wanted."""
+    places: dict[str | None, list[_Place]] = defaultdict(list)
+    for number, split in enumerate(splits):
+        for part in split.partitions:
+            path = None if None in wanted else part.partition_path
+            if path in wanted:
+                places[path].append((number, split.keys_path, part.batch))
+    return places
+
+
+def _batches(files: ExchangeFiles, places: Iterable[_Place]) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
+    """The keys at these places, each batch with the split of each key."""
+    for split, path, number in places:
+        batch = files.batch(path, number)
+        yield batch, np.full(batch.num_rows, split, dtype=np.int32)
 
 
 def numbered_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:

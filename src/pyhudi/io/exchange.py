@@ -7,14 +7,17 @@ of the write. A file is a list of record batches that can be read one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Final
 
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.storage.protocol import Storage, StorageSpec
+
+OPEN_FILES_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,36 @@ def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]
     with open_exchange(storage, segment.path) as reader:
         for number in segment.batches:
             yield reader.get_batch(number)
+
+
+class ExchangeFiles:
+    """Exchange files that batches are read from in any order: each is opened once. A context manager.
+
+    At most `OPEN_FILES_MAX` are open: then all are closed before another one is opened.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._cleanup = ExitStack()
+        self._readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
+
+    def __enter__(self) -> ExchangeFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.__exit__(kind, error, trace)
+
+    def batch(self, path: str, number: int) -> pa.RecordBatch:
+        """A batch of a file. Cost: one ranged read, and an open if the file is not open."""
+        reader = self._readers.get(path)
+        if reader is None:
+            if len(self._readers) == OPEN_FILES_MAX:
+                self._readers.clear()
+                self._cleanup.close()
+            reader = self._readers[path] = self._cleanup.enter_context(open_exchange(self._storage, path))
+        return reader.get_batch(number)
 
 
 @contextmanager

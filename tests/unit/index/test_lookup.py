@@ -191,6 +191,17 @@ def _stored(table: object, path: str) -> list[dict[str, object]]:
         return list(pq.ParquetFile(source).read().to_pylist())
 
 
+def test_keys_of_many_partitions_are_read_with_one_open_of_each_split() -> None:
+    storage = table_of_many_files()
+    task, _ = _staged(storage, [(105, "oslo"), (131, "rome"), (106, "oslo")], table_wide=False)
+    watched = FaultStorage(storage)
+
+    staged = read_keys(replace(task, folder=ExchangeFolder(watched.spec, task.folder.path)))
+
+    assert sorted(sorted(keys.keys.to_pylist()) for keys, _ in staged) == [["105", "106"], ["131"]]
+    assert [o.path for o in watched.operations if o.name == "open_input"] == [task.splits[0].keys_path]
+
+
 def test_bloom_opens_only_the_key_columns_of_files_that_may_hold_a_key() -> None:
     storage = table_of_many_files()
     watched = FaultStorage(storage)

@@ -126,14 +126,14 @@ def fill_locations(_: TaskContext, task: FillTask) -> None:
 def find_locations(_: TaskContext, task: FindTask) -> dict[Location, int]:
     """The locations of the staged keys of some splits. Memory: a bounded number of staged keys."""
     counts: Counter[Location] = Counter()
-    for staged in staged_keys(task.tagging, None):
+    for staged in staged_keys(task.tagging):
         counts.update(task.locations.find(staged.keys))
     return dict(counts)
 
 
 def forget_locations(_: TaskContext, task: FindTask) -> None:
     """Remove locations of the staged keys of some splits."""
-    for staged in staged_keys(task.tagging, None):
+    for staged in staged_keys(task.tagging):
         task.locations.forget(staged.keys, task.gone)
 
 
