@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,8 +64,9 @@ class Watched:
         return sum(not call.path.startswith(".hoodie") for call in calls)
 
 
+@functools.cache
 def nine_partitions() -> MemoryStorage:
-    """A merge-on-read table of nine partitions, with a base file and two logs in each."""
+    """A merge-on-read table of nine partitions, with a base file and two logs in each. None changes it."""
     storage = MemoryStorage()
     options: dict[str, Any] = {**MOR, **OPTIONS}
     new_table(storage, **options)

@@ -22,14 +22,9 @@ from pyhudi.write.run import write
 NAMED = list(PARTITIONS[:5])
 
 
-@pytest.fixture(scope="module")
-def written() -> MemoryStorage:
-    return nine_partitions()
-
-
 @pytest.fixture
-def nine(written: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    return watched(written, monkeypatch)
+def nine(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return watched(nine_partitions(), monkeypatch)
 
 
 def overwritten(table: Watched, given: pa.Table, **more: str) -> WriteResult:

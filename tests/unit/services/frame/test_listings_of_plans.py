@@ -10,19 +10,13 @@ from tests.support.listings import CITIES, IN_TASKS, OF_TABLE, PARTITIONS, Watch
 from tests.support.tables import LATER_MS, StepClock, environment
 
 import pyhudi
-from pyhudi.storage.memory import MemoryStorage
 
 RETAIN_ONE = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
 
 
-@pytest.fixture(scope="module")
-def written() -> MemoryStorage:
-    return nine_partitions()
-
-
 @pytest.fixture
-def nine(written: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    return watched(written, monkeypatch)
+def nine(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return watched(nine_partitions(), monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["compaction", "clustering"])
