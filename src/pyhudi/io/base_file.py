@@ -19,7 +19,7 @@ from pyhudi.format.parquet.footer import TAIL, has_encrypted_columns
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.column_ranges import ranges_of_footer
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
-from pyhudi.io.parquet_batches import bounded_batches, open_parquet
+from pyhudi.io.parquet_batches import bounded_batches, leaf_columns, open_parquet
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.protocol import Storage
 
@@ -260,7 +260,7 @@ def _groups_in(footer: pq.FileMetaData, rows: range) -> list[int]:
 
 def _schema_with_instants(parquet: pq.ParquetFile) -> pa.Schema | None:
     """The schema of a file with INT96 columns, whose values are instants in UTC; None for other files."""
-    stored = [parquet.schema.column(number).physical_type for number in range(len(parquet.schema))]
+    stored = [physical for _, physical in leaf_columns(parquet.metadata)]
     if "INT96" not in stored:
         return None
     leaves = iter(stored)

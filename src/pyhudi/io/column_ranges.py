@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from pyhudi.format.metadata_table.ranges import Range, joined_bounds, united
 from pyhudi.format.metadata_table.value_types import LONG, ValueKind, ValueType, value_kind
+from pyhudi.io.parquet_batches import leaf_columns
 
 _INT96: Final = "INT96"
 
@@ -26,7 +27,8 @@ def ranges_of_footer(
 
     `columns`: dotted paths. `unlisted`: what is known of a column in the row groups without statistics of it.
     """
-    places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
+    leaves = leaf_columns(footer)
+    places = {path: number for number, (path, _) in enumerate(leaves)}
     wanted = [(name, places[name]) for name in columns if name in places]
     if not wanted:
         return []
@@ -34,8 +36,7 @@ def ranges_of_footer(
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     found = []
     for name, place in wanted:
-        physical = footer.schema.column(place).physical_type
-        kind = value_kind(pa.timestamp("us", "UTC") if physical == _INT96 else _type_of(schema, name))
+        kind = value_kind(pa.timestamp("us", "UTC") if leaves[place][1] == _INT96 else _type_of(schema, name))
         if kind is not None:
             found.append(_of_chunks(name, kind, [group.column(place) for group in groups], unlisted.get(name)))
     return found

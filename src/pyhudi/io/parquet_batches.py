@@ -81,10 +81,24 @@ def bounded_batches(
         del batch
 
 
+def leaf_columns(footer: pq.FileMetaData) -> list[tuple[str, str]]:
+    """The dotted path and the physical type of each column that has no columns in it, in the file's order.
+
+    A row group tells them. pyarrow keeps `footer.schema` in a cycle with the footer, which with a filter takes 0.8 MB
+    of memory: until Python's next full garbage collection, thousands of them would stay.
+    """
+    if footer.num_row_groups == 0:
+        columns = (footer.schema.column(number) for number in range(footer.num_columns))
+        return [(column.path, column.physical_type) for column in columns]
+    group = footer.row_group(0)
+    chunks = (group.column(number) for number in range(footer.num_columns))
+    return [(chunk.path_in_schema, chunk.physical_type) for chunk in chunks]
+
+
 def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[tuple[list[Any], int]]:
     """The chunks of the wanted columns, and the rows, of each row group that has rows."""
     wanted = None if columns is None else set(columns)
-    paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    paths = [path for path, _ in leaf_columns(footer)]
     numbers = [n for n, path in enumerate(paths) if wanted is None or path.partition(".")[0] in wanted]
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
