@@ -44,8 +44,8 @@ OTHER_PROGRAMS = {"subprocess", "pty", "commands", "ctypes", "cffi"}
 CALLS_OF_PROGRAMS = {"system", "popen", "spawnl", "spawnv", "execv", "execve", "fork"}
 
 ALLOWED = {
-    ("spark/engine.py", "pickle"): "tasks, on Spark's own channel, which pickles whatever crosses it",
-    ("spark/engine.py", "cloudpickle"): "the same",
+    ("spark/parcels.py", "pickle"): "tasks, on Spark's own channel, which pickles whatever crosses it",
+    ("spark/parcels.py", "cloudpickle"): "the same",
     ("spark/outcomes.py", "pickle"): "results of tasks, on the same channel",
     ("spark/outcomes.py", "cloudpickle"): "the same",
     ("spark/reads/slice_tasks.py", "cloudpickle"): "a plan, inside of functions that Spark pickles",
