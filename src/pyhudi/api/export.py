@@ -6,10 +6,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,6 +18,7 @@ from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.format.json_rows import JsonForm, rows_as_json
 from pyhudi.format.keys.partition_paths import checked_segments
 from pyhudi.format.keys.value_text import distinct_values, value_text
+from pyhudi.format.pieces import runs
 from pyhudi.format.schema.avro_arrow import is_list
 from pyhudi.markup import Shown
 from pyhudi.storage.open import open_storage
@@ -102,10 +101,8 @@ def _by_folder(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[
     folders = pc.binary_join_element_wise(*parts, "/").dictionary_encode()
     order = pc.sort_indices(folders.indices)
     rows, numbers = batch.drop_columns(list(columns)).take(order), folders.indices.take(order).to_numpy()
-    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    for start, end in pairwise(starts):
-        if end > start:
-            yield folders.dictionary[int(numbers[start])].as_py(), rows.slice(start, end - start)
+    for start, end in runs(numbers):
+        yield folders.dictionary[int(numbers[start])].as_py(), rows.slice(start, end - start)
 
 
 def _segments(column: pa.Array, name: str, *, is_first: bool) -> pa.StringArray:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyhudi.engine.protocol import AddressedRows
 from pyhudi.engine.spilled_rows import SpilledRows, SpillSettings
-from pyhudi.format.pieces import in_pieces
+from pyhudi.format.pieces import in_pieces, runs
 
 Numbers = npt.NDArray[np.int64]
 
@@ -24,14 +24,11 @@ BYTES_IN_MEMORY_MAX: Final = 128 << 20
 
 def grouped(addressed: AddressedRows, numbers: Numbers) -> Iterator[tuple[int, AddressedRows]]:
     """The rows of each number, in ascending order; `numbers` has one for each row. Rows of one keep their order."""
-    if not len(numbers):
-        return
     rows, receivers = addressed.rows, addressed.receivers
     if (numbers[1:] < numbers[:-1]).any():
         order = np.argsort(numbers, kind="stable")
         rows, receivers, numbers = rows.take(pa.array(order)), receivers[order], numbers[order]
-    starts = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])).tolist()
-    for start, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
+    for start, end in runs(numbers):
         yield int(numbers[start]), AddressedRows(rows.slice(start, end - start), receivers[start:end])
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,12 @@ def cuts(sizes: Sizes, limit: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
         end = max(start + 1, int(np.searchsorted(ends, before + limit, side="right")))
         yield start, end
         start = end
+
+
+def runs(values: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Begin and end of each run of equal values."""
+    ends = np.flatnonzero(np.append(values[1:] != values[:-1], len(values) > 0)) + 1
+    return pairwise([0, *ends.tolist()])
 
 
 def meetings(at: Sizes, sizes: Sizes, rows: int) -> Iterator[tuple[int, int, int, int]]:

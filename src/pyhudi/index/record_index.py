@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import AddressedRows, Engine, Exchange, TaskContext
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.pieces import one_batch
+from pyhudi.format.pieces import one_batch, runs
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.delivery import SendKeysTask, in_portions, numbered_apart
 from pyhudi.index.protocol import Index, KeyScope, Lookup, Tagged
@@ -230,8 +230,5 @@ def _grouped(groups: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[n
     """The places of each number, in their order."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]
-    if len(groups) == 0:
-        return
-    starts = np.flatnonzero(np.append(True, sorted_groups[1:] != sorted_groups[:-1])).tolist()
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+    for start, end in runs(sorted_groups):
         yield int(sorted_groups[start]), order[start:end]

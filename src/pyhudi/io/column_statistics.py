@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from pyhudi.io.base_file import opened_base_file
+from pyhudi.io.parquet_batches import leaf_columns
 from pyhudi.storage.protocol import Storage
 
 
@@ -59,8 +60,8 @@ def read_statistics(storage: Storage, path: str) -> FileStatistics:
         footer = parquet.metadata
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
         columns = tuple(
-            _column([group.column(number) for group in groups], footer.schema.column(number).path)
-            for number in range(footer.num_columns)
+            _column([group.column(number) for group in groups], path)
+            for number, (path, _) in enumerate(leaf_columns(footer))
         )
         return FileStatistics(footer.num_rows, columns)
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sql
 
 from pyhudi.engine.exchange import grouped
 from pyhudi.engine.protocol import AddressedRows
-from pyhudi.format.pieces import in_pieces
+from pyhudi.format.pieces import in_pieces, runs
 from pyhudi.spark.capabilities import HAS_SHUFFLE_BY_NUMBER
 from pyhudi.spark.frames import frame_of_arrow
 
@@ -67,10 +67,9 @@ def task_parcels(spark: SparkSession, reader_of: Numbers, tasks: Sequence[Any]) 
 
 def _portions(reader_of: Numbers) -> list[tuple[int, int]]:
     """Ranges of at most `TASKS_PER_PARCEL` neighbours of one reader."""
-    ends = np.append(np.flatnonzero(np.diff(reader_of)) + 1, len(reader_of)).tolist()
     return [
         (first, min(first + TASKS_PER_PARCEL, end))
-        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+        for start, end in runs(reader_of)
         for first in range(start, end, TASKS_PER_PARCEL)
     ]
 

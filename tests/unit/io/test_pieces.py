@@ -14,7 +14,7 @@ import pytest
 import pyhudi
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format import pieces
-from pyhudi.format.pieces import PIECE_BYTES, cuts, in_pieces, one_batch, reordered, row_bytes, take_rows
+from pyhudi.format.pieces import PIECE_BYTES, cuts, in_pieces, one_batch, reordered, row_bytes, runs, take_rows
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.storage.local import LocalStorage
@@ -140,3 +140,13 @@ def test_scan_of_wide_rows_gives_batches_of_bounded_bytes(tmp_path: Path, condit
     assert all(batch.nbytes <= PIECE_BYTES + 2 * MB for batch in batches)
     found = {row["id"]: (row["city"], row["doc"]) for row in pa.Table.from_batches(batches).to_pylist()}
     assert found == {n: ("oslo" if n < 100 else "rome", "x" * MB) for n in range(150 if condition else 200)}
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [([], []), ([5], [(0, 1)]), ([5, 5, 2], [(0, 2), (2, 3)]), ([1, 2, 1], [(0, 1), (1, 2), (2, 3)])],
+)
+def test_runs_of_equal_values_are_cut_where_the_next_value_differs(
+    values: list[int], found: list[tuple[int, int]]
+) -> None:
+    assert list(runs(np.array(values, np.int64))) == found

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi.format.pieces import take_rows
+from pyhudi.format.pieces import runs, take_rows
 from pyhudi.io.base_file import OpenedFile, opened_base_file, row_group_ends
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
-from pyhudi.spark.reads.log_columns import read_log_column, runs, unpacked_plan
+from pyhudi.spark.reads.log_columns import read_log_column, unpacked_plan
 from pyhudi.spark.workers import begin_task
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.format.pieces import runs
 from pyhudi.io.log.columns import LogColumns
 from pyhudi.io.slices.mask import part_of_logs
 from pyhudi.read.scan import ScanPlan
@@ -37,12 +35,6 @@ def read_log_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Arra
         slice_logs = _open[pickled, part_of_logs(int(part_numbers[first]))]
         chunks += slice_logs.take(name, places_of_part[first:end]).cast(kind).chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-
-
-def runs(values: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Begin and end of each run of equal values."""
-    ends = [*(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
-    return zip([0, *ends], ends, strict=False)
 
 
 def _keep(pickled: bytes, numbers: set[int]) -> None:
