@@ -90,7 +90,8 @@ ON_SPARK = {"flights.py", "attribution.py"}
 ON_FLIGHTS = {"bootstrap.py"}
 
 OF_SPARKS_DAEMON = re.compile(
-    r'^(Traceback \(most recent call last\):\n|  File ".*/pyspark/daemon\.py", .*\n(    .*\n)*|BrokenPipeError: .*\n)', re.M
+    r'^(Traceback \(most recent call last\):\n|  File ".*/pyspark/daemon\.py", .*\n(    .*\n)*|BrokenPipeError: .*\n)',
+    re.M,
 )
 """What workers of Spark that lose their JVM write about it, as far as they get: none, one or more, line by line."""
 

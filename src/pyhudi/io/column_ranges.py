@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from pyhudi.format.metadata_table.ranges import Range, joined_bounds, united
 from pyhudi.format.metadata_table.value_types import LONG, ValueKind, ValueType, value_kind
-from pyhudi.io.parquet_batches import leaf_columns
+from pyhudi.io.parquet_batches import leaf_columns, schema_of
 
 _INT96: Final = "INT96"
 
@@ -32,7 +32,7 @@ def ranges_of_footer(
     wanted = [(name, places[name]) for name in columns if name in places]
     if not wanted:
         return []
-    schema = footer.schema.to_arrow_schema()
+    schema = schema_of(footer).to_arrow_schema()
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     found = []
     for name, place in wanted:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from pyhudi.io.base_file import opened_base_file
-from pyhudi.io.parquet_batches import leaf_columns
+from pyhudi.io.parquet_batches import leaf_columns, schema_of
 from pyhudi.storage.protocol import Storage
 
 
@@ -73,10 +73,10 @@ def read_bounds(storage: Storage, path: str, names: Collection[str]) -> dict[str
     """
     with opened_base_file(storage, path) as (_, parquet):
         footer = parquet.metadata
-        columns = [(number, footer.schema.column(number)) for number in range(footer.num_columns)]
+        schema = schema_of(footer)
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
         found = {}
-        for number, column in columns:
+        for number, column in enumerate(map(schema.column, range(len(schema)))):
             # The path of a nested column has a dot, which a name in Avro cannot have.
             if column.path in names and "." not in column.path:
                 nulls, low, high, _ = _summed([group.column(number) for group in groups])

@@ -82,17 +82,18 @@ def bounded_batches(
 
 
 def leaf_columns(footer: pq.FileMetaData) -> list[tuple[str, str]]:
-    """The dotted path and the physical type of each column that has no columns in it, in the file's order.
+    """The dotted path and the physical type of each column that has no columns in it, in the file's order."""
+    schema = schema_of(footer)
+    return [(column.path, column.physical_type) for column in map(schema.column, range(len(schema)))]
 
-    A row group tells them. pyarrow keeps `footer.schema` in a cycle with the footer, which with a filter takes 0.8 MB
-    of memory: until Python's next full garbage collection, thousands of them would stay.
+
+def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
+    """The schema in a footer, in place of `footer.schema`.
+
+    pyarrow keeps that in a cycle with the footer, which with a filter takes 0.8 MB of memory: until Python's next full
+    garbage collection, thousands of them would stay.
     """
-    if footer.num_row_groups == 0:
-        columns = (footer.schema.column(number) for number in range(footer.num_columns))
-        return [(column.path, column.physical_type) for column in columns]
-    group = footer.row_group(0)
-    chunks = (group.column(number) for number in range(footer.num_columns))
-    return [(chunk.path_in_schema, chunk.physical_type) for chunk in chunks]
+    return pq.ParquetSchema(footer)
 
 
 def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[tuple[list[Any], int]]:

@@ -104,5 +104,6 @@ def test_partitions_that_come_later_into_a_source_list_the_table_once(
 
     assert copied is not None
     assert copied.partitions == 3
-    assert table.folders == [[4, 4], [3]]
+    of_source = [4, 4, 3]
+    assert table.folders == [of_source, [4, 4], [3], of_source]
     assert table.listings == (1 + 8) + 3 + 3  # each task looks for plain files in its new folder

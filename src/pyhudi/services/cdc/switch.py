@@ -17,6 +17,7 @@ from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.lister import Lister
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState, update_properties
 from pyhudi.table.timeline import position_of
@@ -63,7 +64,7 @@ def switch_capture(call: ServiceCall, *, on: bool, mode: LoggingMode | None = No
         kept = table.config.change_data_mode
         mode = mode or kept
         if on and mode is not kept:
-            _check_no_logs_of(kept, table)
+            _check_no_logs_of(kept, table, call.lister)
         if table.config.cdc_enabled is not on or (on and mode is not kept):
             _check_no_write_runs(table)
             changes = {CDC_ENABLED_KEY: "true" if on else "false", **({LOGGING_MODE_KEY: mode.value} if on else {})}
@@ -73,8 +74,8 @@ def switch_capture(call: ServiceCall, *, on: bool, mode: LoggingMode | None = No
     return CaptureChanged(is_on=on, mode=mode.value, since=newest)
 
 
-def _check_no_logs_of(mode: LoggingMode, table: TableState) -> None:
-    if logs := load_view(table.storage, table.timeline).change_logs:
+def _check_no_logs_of(mode: LoggingMode, table: TableState, lister: Lister) -> None:
+    if logs := load_view(table.storage, table.timeline, lister=lister).change_logs:
         raise UnsupportedFeatureError(
             f"the table has change data logs of the mode {mode.value}, and readers take all logs for those of the mode"
             " of the table: capture changes in this mode, or let a clean remove these logs first",

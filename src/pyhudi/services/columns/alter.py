@@ -25,8 +25,9 @@ from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes, undone_on_failure
 from pyhudi.table.features import check_writable
-from pyhudi.table.file_system_view import load_view
+from pyhudi.table.file_system_view import SlicesByPartition
 from pyhudi.table.indexed_columns import indexed_columns
+from pyhudi.table.remembered_files import latest_slices
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.tasks.compact import LookIntoLogsTask, have_partial_rows
@@ -65,9 +66,10 @@ def alter_columns(call: ServiceCall, changes: Sequence[ColumnChange], *, by_ids:
     roll_back_failed_writes(table, call.settings, call.environment)
     before, after = _evolved(table, changes, by_ids)
     if after.columns is not None:
-        _check_no_skeletons(table)
+        latest = latest_slices(table, call.lister)
+        _check_no_skeletons(latest)
         if before.columns is None and table.version.has_completion_times:
-            _check_no_partial_updates(call, table)
+            _check_no_partial_updates(call, latest)
     is_merge_on_read = table.config.table_type is TableType.MERGE_ON_READ
     action = Action.DELTA_COMMIT if is_merge_on_read else Action.COMMIT
     with (
@@ -111,10 +113,10 @@ def _evolved(table: TableState, changes: Sequence[ColumnChange], by_ids: bool) -
     return previous, schema
 
 
-def _check_no_skeletons(table: TableState) -> None:
+def _check_no_skeletons(latest: SlicesByPartition) -> None:
     """JVM Hudi finds no columns by ids in the source of a bootstrap: it fails, or takes renamed ones for null."""
-    for group in load_view(table.storage, table.timeline).latest.values():
-        for file_slice in group:
+    for slices in latest.values():
+        for file_slice in slices:
             if file_slice.base is not None and file_slice.base.source is not None:
                 raise UnsupportedFeatureError(
                     "columns cannot go by ids while files of a bootstrap are where they were: JVM Hudi does not read "
@@ -125,19 +127,14 @@ def _check_no_skeletons(table: TableState) -> None:
                 )
 
 
-def _check_no_partial_updates(call: ServiceCall, table: TableState) -> None:
+def _check_no_partial_updates(call: ServiceCall, latest: SlicesByPartition) -> None:
     """Once columns have ids, JVM Hudi takes the partial updates in logs for new rows.
 
     Cost: the headers of the blocks of the newest logs.
     """
-    slices = [
-        file_slice
-        for group in load_view(table.storage, table.timeline).latest.values()
-        for file_slice in group
-        if file_slice.logs
-    ]
+    slices = [file_slice for file_slices in latest.values() for file_slice in file_slices if file_slice.logs]
     tasks = [
-        LookIntoLogsTask(storage=table.storage.spec, paths=tuple(log.path for log in file_slice.logs))
+        LookIntoLogsTask(storage=call.table.storage.spec, paths=tuple(log.path for log in file_slice.logs))
         for file_slice in slices
     ]
     size = sum(log.size for file_slice in slices for log in file_slice.logs)

@@ -16,8 +16,9 @@ from pyhudi.services.upgrade.properties import Leg, legs_between, properties_aft
 from pyhudi.services.upgrade.steps import STEPS, Move, Step, delete_leftovers, move_of
 from pyhudi.storage.naming import naming
 from pyhudi.table.features import check_writable
-from pyhudi.table.file_system_view import load_view
+from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.pending_clusterings import is_clustering_plan
+from pyhudi.table.remembered_files import listed_once
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
@@ -98,8 +99,8 @@ def _go(call: ServiceCall, leg: Leg) -> list[str]:
         _check_unchanged(call, leg)
         check_changeable(call.table, (leg,))
         check_nothing_runs(call.table)
-        check_compacted(call.table)
-        check_logs(call.table, leg)
+        if call.table.config.table_type is TableType.MERGE_ON_READ:
+            _check_logs(call, leg)
         move: Move = move_of(call, leg, lock)
         for step in steps:
             if step.under_lock:
@@ -141,15 +142,37 @@ def _check_savepoints(table: TableState) -> None:
                 )
 
 
-def check_logs(table: TableState, leg: Leg) -> None:
+def _check_logs(call: ServiceCall, leg: Leg) -> None:
+    """Refuse a merge-on-read table that has logs which the change would lose. Cost: a listing, in tasks of the engine.
+
+    Raises `WriteConflictError`.
+    """
+    table = call.table
+    with listed_once(table.storage, table.timeline, call.lister) as lister:
+        view = load_view(table.storage, table.timeline, lister=lister)
+    check_compacted(view)
+    if _to_old_logs(leg):
+        check_bases_of_logs(view)
+
+
+def check_compacted(view: FileSystemView) -> None:
+    """Refuse logs that came after the compaction of a merge-on-read table. Raises `WriteConflictError`."""
+    for slices in view.latest.values():
+        for file_slice in slices:
+            if file_slice.logs:
+                raise WriteConflictError(
+                    "this table got logs since it was compacted, or a planned clustering holds file groups with logs:"
+                    " call this again, or let the clustering run first; the version of the table is as it was",
+                    path=file_slice.logs[0].path,
+                )
+
+
+def check_bases_of_logs(view: FileSystemView) -> None:
     """Refuse logs that version 6 would not find: there the name of a log says to which base file it belongs.
 
     Neither would Hudi 0.15 read their blocks, which have headers that it does not know. Raises `WriteConflictError`.
-    Cost: a listing of a merge-on-read table.
     """
-    if not _to_old_logs(leg) or table.config.table_type is not TableType.MERGE_ON_READ:
-        return
-    for group in load_view(table.storage, table.timeline).groups.values():
+    for group in view.groups.values():
         bases = {base.instant_time for base in group.base_files}
         strange = next((log for log in group.logs if log.name.instant_time not in bases), None)
         if strange is not None:
@@ -158,23 +181,6 @@ def check_logs(table: TableState, leg: Leg) -> None:
                 " a plan or another process holds: call this again; the version of the table is as it was",
                 path=strange.path,
             )
-
-
-def check_compacted(table: TableState) -> None:
-    """Refuse a merge-on-read table that has logs after its compaction. Cost: a listing of the table.
-
-    Raises `WriteConflictError`.
-    """
-    if table.config.table_type is not TableType.MERGE_ON_READ:
-        return
-    for slices in load_view(table.storage, table.timeline).latest.values():
-        for file_slice in slices:
-            if file_slice.logs:
-                raise WriteConflictError(
-                    "this table got logs since it was compacted, or a planned clustering holds file groups with logs:"
-                    " call this again, or let the clustering run first; the version of the table is as it was",
-                    path=file_slice.logs[0].path,
-                )
 
 
 def check_nothing_runs(table: TableState) -> None:

@@ -56,7 +56,7 @@ def plan_new_partitions(
     folder = table.config.values.get("hoodie.bootstrap.base.path")
     if not folder:
         raise InvalidRequestError("this table was not bootstrapped: it has no source", path=table.storage.uri)
-    source = load_source(open_storage(folder, table.storage.spec.options))
+    source = load_source(open_storage(folder, table.storage.spec.options), engine)
     known = latest_slices(table, EngineLister(table.storage, engine)).keys()
     config = with_translator(config, source.partition_paths, url_encode=table.config.url_encode)
     folder_of = {config.bootstrap.partition_path(path): path for path in source.partition_paths}
@@ -121,7 +121,7 @@ def _copy(plan: BootstrapPlan, job: WriteJob, *, check_keys: KeyCheck) -> WriteR
             stats = copied_files(job, plan, transaction.instant_time, markers)
         _check_in_place(stats, plan, job.keys)
         check_unique(job, stats, check_keys)
-        check_unchanged(plan.source, whole=False)
+        check_unchanged(plan.source, job.engine, whole=False)
         paths = map(plan.partition_path, plan.source.partition_paths)
         replaced: dict[str, tuple[str, ...]] = dict.fromkeys(paths, ())
         return committed(job, transaction, _OPERATION, stats, replaced)

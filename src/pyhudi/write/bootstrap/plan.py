@@ -89,7 +89,7 @@ def plan_bootstrap(
         )
     if not config.table.record_key_fields:
         raise ConfigError("a bootstrap needs a record key: name the columns that identify a row of the source")
-    source = load_source(source_storage)
+    source = load_source(source_storage, engine)
     columns = load_columns(source, engine)
     config = with_translator(config, source.partition_paths, url_encode=bool(config.table.url_encode))
     _check_translated(source, config)

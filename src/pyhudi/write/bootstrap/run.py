@@ -92,19 +92,19 @@ def run_bootstrap(
         job = prepare(
             load_table(storage), config, plan.columns.schema, engine=engine, environment=environment, options=options
         )
-        with _changes_named(plan):
+        with _changes_named(plan, engine):
             _run(job, plan, options, check_keys=check_keys)
     sync_after_write(storage, config)
     return load_table(storage)
 
 
 @contextmanager
-def _changes_named(plan: BootstrapPlan) -> Iterator[None]:
+def _changes_named(plan: BootstrapPlan, engine: Engine) -> Iterator[None]:
     """Say of a file that cannot be read as it was planned that it was changed, if it was."""
     try:
         yield
     except (CorruptDataError, InternalError):
-        check_unchanged(plan.source)
+        check_unchanged(plan.source, engine)
         raise
 
 
@@ -156,7 +156,7 @@ def _run(job: WriteJob, plan: BootstrapPlan, options: Mapping[str, str], *, chec
             with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
                 stats.append(files_of(job, plan, transaction, markers, progress))
         check_unique(job, [stat for of_mode in stats for stat in of_mode], check_keys)
-        check_unchanged(plan.source)
+        check_unchanged(plan.source, job.engine)
         previous: Transaction | None = None
         try:
             for (transaction, operation, _), of_mode in zip(begun, stats, strict=True):

@@ -25,6 +25,7 @@ from pyhudi.io.base_file import read_footer
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import FileInfo, Storage, StorageSpec
+from pyhudi.table.lister import EngineLister
 
 _FILES_PER_TASK = 64
 _FOOTER_BYTES = 64 * 1024
@@ -61,14 +62,15 @@ class SourceColumns:
     rows: Mapping[str, int] = field(repr=False)
 
 
-def load_source(storage: Storage) -> Source:
+def load_source(storage: Storage, engine: Engine) -> Source:
     """List the source. Files and folders whose names begin with a dot or an underscore are left out, as Spark does.
 
-    Cost: one recursive listing. Raises `InvalidRequestError` if there are no files, `ConfigError` for one that is not
-    named as Parquet, and `UnsafePathError` for a symbolic link that leads out of the folder.
+    Cost: one recursive listing for each top-level folder, of many folders in tasks. Raises `InvalidRequestError` if
+    there are no files, `ConfigError` for one that is not named as Parquet, and `UnsafePathError` for a symbolic link
+    that leads out of the folder.
     """
     found: dict[str, list[FileInfo]] = defaultdict(list)
-    for info in storage.list_recursive(""):
+    for info in EngineLister(storage, engine).table():
         if any(part.startswith((".", "_")) for part in info.path.split("/")):
             continue
         if not info.name.endswith((".parquet", ".parq")):
@@ -83,14 +85,14 @@ def load_source(storage: Storage) -> Source:
     return Source(storage.spec, {path: tuple(files) for path, files in sorted(found.items())})
 
 
-def check_unchanged(source: Source, *, whole: bool = True) -> None:
-    """Raise `WriteConflictError`, which names a file, if the source is not what it was. Cost: one recursive listing.
+def check_unchanged(source: Source, engine: Engine, *, whole: bool = True) -> None:
+    """Raise `WriteConflictError`, which names a file, if the source is not what it was. Cost: that of `load_source`.
 
     `whole`: new folders count, too.
     """
     storage = open_spec(source.storage)
     before = {info.path: info for files in source.files.values() for info in files}
-    found = load_source(storage).files
+    found = load_source(storage, engine).files
     now = {info.path: info for folder in found if whole or folder in source.files for info in found[folder]}
     for path in sorted({*before, *now}):
         if before.get(path) != now.get(path):
