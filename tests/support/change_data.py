@@ -19,7 +19,10 @@ KINDS: Final = ("postgresql", "mysql", "maxwell")
 
 @dataclass
 class Database:
-    """A table with the columns id, city and big, and its log. `messages`: of each change, at one place of the log."""
+    """A table with the columns id, city and big, and its log. `messages`: of each change, at one place of the log.
+
+    `is_full`: the replica identity of the table is FULL, so that PostgreSQL says each value.
+    """
 
     kind: str
     seed: int
@@ -27,6 +30,7 @@ class Database:
     messages: list[list[dict[str, Any] | None]] = field(default_factory=list)
     place: int = 90
     table: str = "orders"
+    is_full: bool = False
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -69,7 +73,7 @@ class Database:
         self.messages.append([self._envelope("d", old, None), None, self._envelope("c", None, sent)])
 
     def _without_big(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {**row, "big": MARKER} if self.kind == "postgresql" else row
+        return {**row, "big": MARKER} if self.kind == "postgresql" and not self.is_full else row
 
     def _envelope(self, op: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
         if self.kind == "maxwell":
@@ -77,7 +81,7 @@ class Database:
         source = {"connector": self.kind, "name": "src", "db": "shop", "table": self.table, "ts_ms": 5}
         if self.kind == "postgresql":
             # Of a deleted row PostgreSQL knows the key, and says the other columns' defaults.
-            old = None if old is None else {"id": old["id"], "city": "default"}
+            old = None if old is None else old if self.is_full else {"id": old["id"], "city": "default"}
             source |= {"schema": "public", "lsn": self.place, "txId": 1}
         else:
             source |= {"file": f"log.{self.place // 50:06}", "pos": self.place % 50, "row": 0}

@@ -1,13 +1,15 @@
 """Rows of deleted records: staged rows are compared with the tombstones in footers, and with the deletes in logs.
 
 A row whose ordering value is below that of a delete in a footer (`format/tombstones.py`) is not written: it would also
-have lost against the row that was deleted. Cost: the footer of each base file of the touched partitions.
+have lost against the row that was deleted. So it is with a delete in a log, unless the row goes to that log, too, and
+meets it there. Cost: the footer of each base file of the touched partitions, and with a global or the record index the
+logs with deletes.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,10 +22,13 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY, decode_tombstones
 from pyhudi.index.delivery import search_shares
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
-from pyhudi.index.search import search, to_search
+from pyhudi.index.search import search
 from pyhudi.index.tagging import KeyIndex, KeysOfSlices, StagedKeys, TagTask
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, open_exchange, read_segment
+from pyhudi.io.log.changes import ordered_deletes
+from pyhudi.io.log.records import read_log_versions
+from pyhudi.io.slices.files import SliceFiles
 from pyhudi.merge.pairs import flattened, incoming_wins
 from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec
@@ -74,8 +79,18 @@ class Settled:
 
 def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], tagged: Tagged) -> Tagged:
     """The tags, and in addition those of rows that are not written because of an earlier delete."""
+    reads_logs = lookup.scope.is_table_wide or tagged.by_record_index
     searched = [
-        to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices) if file_slice.base is not None
+        SliceToSearch(
+            number,
+            slice_files(
+                file_slice.base,
+                file_slice.logs if reads_logs and file_slice.group in lookup.decided_by_logs else (),
+            ),
+            file_slice.partition_path,
+        )
+        for number, file_slice in enumerate(slices)
+        if file_slice.base is not None
     ]
     shares = spread(dict.fromkeys(range(len(searched)), 1), engine.parallelism * TASKS_PER_CORE)
     found: dict[int, set[int]] = defaultdict(set)
@@ -104,35 +119,60 @@ def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], t
 
 
 def find_late_rows(_: TaskContext, task: TagTask, staged: KeysOfSlices) -> list[tuple[int, _Rows]]:
-    """The staged rows, by split, that are below a delete in the footers of the task's slices."""
+    """The staged rows, by split, that are below a delete in the footers or the logs of the task's slices."""
     storage = open_spec(task.storage)
     late: dict[int, list[_Rows]] = defaultdict(list)
     for keys, slices in staged:
         index = KeyIndex.of(keys.keys, may_repeat=task.keys_repeat)
         for searched in slices:
-            if searched.files.base is not None:
-                below = _below_deletes(storage, task, searched.files.base, keys, index)
-                for split in np.unique(keys.split[below]).tolist():
-                    rows = keys.rows.column(ROW).take(pa.array(below[keys.split[below] == split]))
-                    late[split].append(np.asarray(rows))
+            below = _below_deletes(storage, task, searched.files, keys, index)
+            for split in np.unique(keys.split[below]).tolist():
+                rows = keys.rows.column(ROW).take(pa.array(below[keys.split[below] == split]))
+                late[split].append(np.asarray(rows))
     return [(split, np.unique(np.concatenate(rows))) for split, rows in sorted(late.items())]
 
 
-def _below_deletes(storage: Storage, task: TagTask, path: str, keys: StagedKeys, index: KeyIndex) -> _Rows:
-    """The indexes of staged rows that are below a delete in a file's footer."""
-    text = read_footer(storage, path).values.get(TOMBSTONES_KEY)
-    rules = replace(task.merging.rules.with_base, ordering_fields=task.ordering_fields)
+def _below_deletes(storage: Storage, task: TagTask, files: SliceFiles, keys: StagedKeys, index: KeyIndex) -> _Rows:
+    """The indexes of staged rows that are below a delete of a slice."""
     types = [keys.rows.schema.field(name).type for name in task.ordering_fields]
+    rules = replace(task.merging.rules.with_base, ordering_fields=task.ordering_fields)
     below = [np.zeros(0, dtype=np.int64)]
-    for deleted in decode_tombstones(text, types, path=path):
-        assert deleted.ordering is not None
-        stones = pa.table([deleted.record_keys, *deleted.ordering], names=[RECORD_KEY, *task.ordering_fields])
-        stones = stones.filter(pc.invert(deleted.by_commit_time)).combine_chunks()
+    for stones in (*_deletes_in_footer(storage, task, files, types), *_deletes_in_logs(storage, task, files)):
         found, incoming = index.find(flattened(stones.column(RECORD_KEY)))
         met, rows = stones.take(pa.array(found)), keys.rows.take(pa.array(incoming))
         wins = incoming_wins(ordering_columns(rules, rows), ordering_columns(rules, met), len(incoming))
         below.append(incoming[~wins])
     return np.unique(np.concatenate(below))
+
+
+def _deletes_in_footer(
+    storage: Storage, task: TagTask, files: SliceFiles, types: Sequence[pa.DataType]
+) -> Iterator[pa.Table]:
+    """The keys and ordering values of the deletes in the footer of a base file."""
+    assert files.base is not None
+    text = read_footer(storage, files.base).values.get(TOMBSTONES_KEY)
+    for deleted in decode_tombstones(text, types, path=files.base):
+        assert deleted.ordering is not None
+        stones = pa.table([deleted.record_keys, *deleted.ordering], names=[RECORD_KEY, *task.ordering_fields])
+        yield stones.filter(pc.invert(deleted.by_commit_time)).combine_chunks()
+
+
+def _deletes_in_logs(storage: Storage, task: TagTask, files: SliceFiles) -> Iterator[pa.Table]:
+    """The keys and ordering values of the deletes in logs."""
+    if not files.logs:
+        return
+    merging = task.merging
+    versions = read_log_versions(
+        storage,
+        files.logs,
+        merging.needed_for([]),
+        merging.rules.in_logs,
+        blocks=files.judged_by(merging.blocks),
+        spill=merging.spill,
+        names=files.names,
+    )
+    deletes = ordered_deletes(merging.rules, versions)
+    yield pa.Table.from_batches([deletes]).select([RECORD_KEY, *task.ordering_fields])
 
 
 def settle_late_rows(context: TaskContext, task: SettleTask) -> Settled:

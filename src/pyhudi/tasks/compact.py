@@ -19,12 +19,12 @@ from pyhudi.format.log.blocks import BlockHeader
 from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, WriteStat
 from pyhudi.format.pieces import cuts
 from pyhudi.format.schema.meta_columns import FILE_NAME, RECORD_KEY
-from pyhudi.io.log.changes import LogChanges, merge_logs
+from pyhudi.io.log.changes import LogChanges, merge_logs, ordered_deletes
 from pyhudi.io.log.records import LogVersions, read_log_versions
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergedRows, MergeSettings, merge_base
-from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED, FRESH
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, FRESH
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.tasks.data_file import (
@@ -95,15 +95,9 @@ def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
         names=task.files.names,
     )
     pieces = merge_base(storage, task.files, versions, task.merging, schema, columns)
-    return _with_log_counts(_written(context, task, pieces, _deletes(task, versions)), task, versions)
-
-
-def _deletes(task: CompactTask, versions: LogVersions) -> pa.RecordBatch | None:
-    """The deletes with ordering values that are the last versions of their records, if the footer keeps deletes."""
-    if task.target.tombstones_since is None:
-        return None
-    changes = merge_logs(task.merging.rules, versions).merged
-    return changes.filter(pc.and_not(changes.column(DELETED), pc.fill_null(changes.column(BY_COMMIT_TIME), False)))
+    keeps_deletes = task.target.tombstones_since is not None
+    deletes = ordered_deletes(task.merging.rules, versions) if keeps_deletes else None
+    return _with_log_counts(_written(context, task, pieces, deletes), task, versions)
 
 
 def _written(

@@ -80,6 +80,12 @@ class Life:
         return [read_footer(self.storage, path).values.get(TOMBSTONES_KEY) for path in paths if path]
 
 
+def of_index(index: str) -> dict[str, str]:
+    if index != "RECORD_INDEX":
+        return {"hoodie.index.type": index}
+    return {"hoodie.index.type": index, "hoodie.metadata.record.index.enable": "true"}
+
+
 @TABLES
 def test_clustering_remembers_the_deletes_of_all_files_that_it_joins(version: int, kind: dict[str, str]) -> None:
     """In version 8 and later the two deletes of one write are remembered in two footers."""
@@ -202,6 +208,22 @@ def test_partitions_remember_for_themselves() -> None:
     elsewhere = batch(7, False).set_column(1, "city", pa.array(["rome"]))
     life.open().upsert(elsewhere)
     assert life.seen() == [7]
+
+
+@pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "GLOBAL_BLOOM", "RECORD_INDEX"])
+@pytest.mark.parametrize("city", ["oslo", "rome"])
+def test_delete_in_a_log_keeps_late_rows_of_all_partitions_out_with_a_global_index(index: str, city: str) -> None:
+    life = Life(9, {**MOR, "hoodie.compact.inline": "false"}, **of_index(index))
+    life.after((5, False), DELETED)
+    late, new = (batch(ts, False).set_column(1, "city", pa.array([city])) for ts in (7, 12))
+    life.open().upsert(pa.concat_tables([late, batch(1, False, key=98)]))
+    assert life.seen() == []
+    assert life.seen(98) == [1]
+    life.open().upsert(new)
+    life.open().upsert(late)
+    assert life.seen() == [12]
+    life.compact()
+    assert life.seen() == [12]
 
 
 @pytest.mark.parametrize(

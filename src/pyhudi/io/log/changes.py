@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.format.pieces import PIECE_BYTES, one_batch, row_bytes, take_rows, within_arrays
 from pyhudi.format.schema.meta_columns import RECORD_KEY
@@ -103,3 +104,9 @@ def merge_logs(rules: TableRules, versions: LogVersions) -> LogChanges:
         at = changes.schema.get_field_index(BY_COMMIT_TIME)
         changes = changes.set_column(at, changes.schema.field(at), changes.column(DELETED))
     return LogChanges(one_batch(changes), versions.rows if selects else None)
+
+
+def ordered_deletes(rules: TableRules, versions: LogVersions) -> pa.RecordBatch:
+    """The deletes with ordering values that are the last versions of their records. Cost and errors of `merge_logs`."""
+    changes = merge_logs(rules, versions).merged
+    return changes.filter(pc.and_not(changes.column(DELETED), pc.fill_null(changes.column(BY_COMMIT_TIME), False)))
