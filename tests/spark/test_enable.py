@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,3 +194,17 @@ def test_disabling_restores_the_very_methods_and_enabling_twice_is_once(spark: A
 
     assert before != once == twice
     assert [dict(vars(owner)) for owner in classes] == before
+
+
+@pytest.mark.parametrize(("named", "expected"), [(None, sys.executable), ("/opt/python3", "python3")])
+def test_workers_on_this_machine_run_this_python_unless_a_variable_names_theirs(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, named: str | None, expected: str
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")  # as PySpark has it without the variable
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if named is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", named)
+
+    enabling.enable(spark)
+
+    assert spark.sparkContext.pythonExec == expected

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from pyhudi.engine.protocol import Engine
     from pyhudi.merge.rules import Merger
 
+_CHANGED_BY_ALTER = frozenset(
+    {"hoodie.write.table.version", "hoodie.table.cdc.enabled", "hoodie.table.cdc.supplemental.logging.mode"}
+)
+"""Properties that `table.alter` can change. Options of a new table that stayed would change them back, or conflict."""
+
 
 def open_handle(
     path: str | os.PathLike[str], hudi_options: HudiOptions | None, merger: Merger | None, engine: Engine
@@ -73,4 +78,5 @@ def create(
     given = {name: text for name, text in described.items() if text is not None}
     config = WriteConfig.from_options({"hoodie.table.name": path.rstrip("/").rpartition("/")[2], **given, **options})
     state = create_for_schema(schema, open_storage(path, options), config, options, merger)
-    return TableHandle(state, options, mergers=() if merger is None else (merger,))
+    kept = {key: text for key, text in options.items() if key not in _CHANGED_BY_ALTER}
+    return TableHandle(state, kept, mergers=() if merger is None else (merger,))

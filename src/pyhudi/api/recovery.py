@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import HudiOptions, count_of, known_options, time_text
+from pyhudi.api.arguments import HudiOptions, count_of, known_options, moment_text, time_text
 from pyhudi.api.handle import TableHandle, changes_table
 from pyhudi.config.location import table_path
 from pyhudi.config.write_config import WriteConfig
@@ -96,8 +97,8 @@ class Recovery:
         return table_of(_PLAN_COLUMNS, list(_undone_rows(undone, leftovers, "asked for", sizes)))
 
     @changes_table
-    def restore(self, to: str) -> Restored:
-        """Take the table back to the state after a completed write.
+    def restore(self, to: str | datetime) -> Restored:
+        """Take the table back to the state after a completed write, or at a time.
 
         Everything that came later is rolled back, newest first: readers see at each moment a state that the table once
         had. Before anything is touched, all files of the state are looked up. Pending writes are rolled back, too, and
@@ -106,7 +107,9 @@ class Recovery:
         A restore that dies is finished by the next write or restore; until then JVM Hudi refuses to write.
 
         Args:
-            to: the instant of a completed write of the active timeline, or the name of a savepoint.
+            to: the instant of a completed write of the active timeline, the name of a savepoint, or a time: text with
+                separators ("2026-01-31 10:00:00") or a `datetime` with a zone. A time means the state after the write
+                that was completed last by then.
 
         Returns:
             What was rolled back; nothing where no write is younger than `to`.
@@ -127,9 +130,9 @@ class Recovery:
         """
         state, settings, environment = self._means()
         with keeping_indexes(self._handle.service_call(None, call="restore")):
-            return restore(state, time_text(to, "to"), settings, environment)
+            return restore(state, moment_text(to, "to"), settings, environment)
 
-    def plan_restore(self, to: str) -> pa.Table:
+    def plan_restore(self, to: str | datetime) -> pa.Table:
         """What `restore` would do, in this order. Nothing is written.
 
         Columns: instant, action and state ("completed", "requested", "inflight") of what would be rolled back; reason
@@ -140,7 +143,7 @@ class Recovery:
         """
         state, settings, environment = self._means()
         table = state.reload()
-        planned = plan_restore(table, time_text(to, "to"), settings.heartbeat, environment)
+        planned = plan_restore(table, moment_text(to, "to"), settings.heartbeat, environment)
         return table_of(_PLAN_COLUMNS, list(_plan_rows(table, planned)))
 
     def _means(self) -> tuple[TableState, TransactionSettings, Environment]:

@@ -75,8 +75,8 @@ def rows_of_keys(state: TableState, keys: RowsLike | Sequence[object] | set[Any]
         return keys  # type: ignore[return-value] # other sequences are refused as rows
     if len(fields) != 1 or state.config.partition_fields:
         raise ConfigError(
-            "a list of keys is enough only for a table of one key column and no partitions; give rows with the key "
-            "and partition columns",
+            "a list of keys is enough only for a table of one key column and no partitions: give rows with the key "
+            "and partition columns, or delete by a condition (delete_where)",
             record_key_fields=fields,
             partition_fields=state.config.partition_fields,
         )

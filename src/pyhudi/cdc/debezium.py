@@ -37,7 +37,8 @@ def debezium_rows(envelopes: pa.Table, kept: Sequence[str]) -> tuple[str, pa.Tab
                 "messages with a schema and a payload are not read: give Debezium value.converter.schemas.enable=false"
             )
         raise InvalidRequestError(
-            "these are no messages of Debezium, which have op, before, after and source, nor of Maxwell",
+            "these are no messages of Debezium, which have op, before, after and source, nor of Maxwell: let Debezium "
+            "send whole changes, without the transformation ExtractNewRecordState",
             columns=envelopes.column_names,
         )
     envelopes = without_tombstones(envelopes, "op", kept)

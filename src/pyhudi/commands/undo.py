@@ -44,7 +44,11 @@ def savepoint(chosen: argparse.Namespace, output: Output) -> None:
 
 @command(
     TABLE,
-    argument("to", metavar="TO", help="the instant of a completed write, or the name of a savepoint"),
+    argument(
+        "to",
+        metavar="TO",
+        help="the instant of a completed write, the name of a savepoint, or a time such as '2026-01-31 10:00:00'",
+    ),
     DRY_RUN,
     JSON,
 )

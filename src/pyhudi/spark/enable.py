@@ -8,6 +8,8 @@ chain only if its format is `hudi` or `org.apache.hudi`. Calls for all other for
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -22,7 +24,7 @@ from pyhudi.spark.capabilities import HAS_PYTHON_SOURCES, IS_4, VERSION, without
 from pyhudi.spark.jar_settings import refuse_settings_of_a_missing_jar
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.reader import load_table
-from pyhudi.spark.settings import is_connect
+from pyhudi.spark.settings import is_connect, runs_here
 from pyhudi.spark.streams.checkpoint import LOCATION
 from pyhudi.spark.streams.sink import batch_writer
 from pyhudi.spark.writer import save_dataframe
@@ -77,6 +79,7 @@ def enable_format(spark: SparkSession) -> None:
             pyspark=VERSION,
         )
     refuse_settings_of_a_missing_jar(spark)
+    _use_this_python(spark)
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     wrap(module.DataFrameReader, _READER_WRAPPERS)
     wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
@@ -89,6 +92,15 @@ def enable_format(spark: SparkSession) -> None:
 
         register_sources(spark)
         spark.conf.set(_REGISTERED, "true")
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Have workers on this machine run this Python, unless a variable names theirs.
+
+    PySpark starts `python3` of PATH: another one, without pyhudi, where a program is run by the path of its Python.
+    """
+    if runs_here(spark) and "PYSPARK_PYTHON" not in os.environ and sys.executable:
+        spark.sparkContext.pythonExec = sys.executable
 
 
 def unwrap() -> None:

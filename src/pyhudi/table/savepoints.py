@@ -49,7 +49,7 @@ def completed_write(timeline: Timeline, instant_time: str) -> Instant:
     elif timeline.starts_after(instant_time):
         reason = "this instant is older than the active timeline: it was archived, or never was"
     else:
-        reason = "no write of the table has this instant time"
+        reason = "no write of the table has this instant time, and no savepoint this name"
     raise InvalidRequestError(f"{reason}; nothing was changed", instant=instant_time, earliest=timeline.first_time)
 
 

@@ -141,3 +141,18 @@ def test_pickle_of_a_table_has_what_was_written_through_it(tmp_path: Path) -> No
     table = pyhudi.HudiTable.create(tmp_path / "rides", schema=SCHEMA, record_key="id")
     table.upsert(rides((1, "oslo", 1.0)))
     assert fares(pickle.loads(pickle.dumps(table))) == [1.0]
+
+
+def test_table_created_with_options_is_written_on_after_alter_has_changed_what_they_said() -> None:
+    options = {"hoodie.write.table.version": "6", "hoodie.table.cdc.enabled": "true"}
+    created = pyhudi.HudiTable.create(
+        f"memory://own-changes-{next(_numbers)}", schema=SCHEMA, record_key="id", hudi_options=options
+    )
+    created.upsert(rides((1, "oslo", 1.0)))
+    created.alter.upgrade(to=9)
+    created.alter.stop_capturing_changes()
+
+    created.upsert(rides((2, "rome", 2.0)))
+
+    config = created.refresh().handle.state.config
+    assert (config.version.number, config.cdc_enabled, fares(created)) == (9, False, [1.0, 2.0])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.support.compactions import plan_with_a_dead_run
@@ -655,3 +656,13 @@ def test_looking_writes_nothing() -> None:
 def test_every_mend_has_a_damage_that_asks_for_it() -> None:
     asked = {one["mend"] for damage in ZOO for one in findings(damage.plant()) if one["mend"]}
     assert asked == {one.value for one in Mend}
+
+
+def test_delta_commits_without_logs_are_no_reason_for_a_compaction() -> None:
+    builder = TableBuilder(9, "mor")
+    for key in range(7):
+        builder = builder.insert((key, "oslo", 1, "a"))
+    table = open_table(builder.build())
+    assert table.services.due().filter(pc.field("service") == "compaction")["due"].to_pylist() == [True]
+
+    assert "compaction is due" not in table.inspect.findings()["problem"].to_pylist()

@@ -24,7 +24,7 @@ from pyhudi.format.metadata.restore import (
 from pyhudi.format.metadata.rollback import RollbackMetadata, decode_rollback_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, completed_action
 from pyhudi.markup import Shown
-from pyhudi.services.restore.plan import PlannedRestore, plan_restore
+from pyhudi.services.restore.plan import PlannedRestore, plan_restore, target_of
 from pyhudi.services.restore.savepoint import remove_dead_savepoints
 from pyhudi.services.rollback.plan import find_leftovers
 from pyhudi.services.rollback.rollback import (
@@ -41,7 +41,7 @@ from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.lister import list_data_files
-from pyhudi.table.savepoints import savepoint_named
+from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
@@ -69,7 +69,7 @@ class Restored(Shown):
 
 
 def restore(table: TableState, to: str, settings: TransactionSettings, environment: Environment) -> Restored:
-    """Restore the table to the state after the completed write at an instant, or at the savepoint with a name.
+    """Restore the table to the state that `to` means, as `target_of` says.
 
     Everything is checked before anything is touched; errors: see `plan_restore`. A restore that died is finished first,
     also one of JVM Hudi to the same target that has stood still for the heartbeat expiry. Raises `WriteConflictError`
@@ -255,7 +255,7 @@ def _may_finish(
 
 
 def _instant_of(table: TableState, to: str) -> str:
-    return savepoint_named(table.storage, table.timeline, to) or to
+    return target_of(table, to, load_savepoints(table.storage, table.timeline))
 
 
 def _check_no_rollback_of_jvm(table: TableState, settings: TransactionSettings, environment: Environment) -> None:

@@ -12,15 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyhudi.environment import Environment
-from pyhudi.errors import CorruptDataError, HistoryNotRetainedError, InvalidRequestError, WriteConflictError
+from pyhudi.errors import (
+    ConfigError,
+    CorruptDataError,
+    HistoryNotRetainedError,
+    InvalidRequestError,
+    WriteConflictError,
+)
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType
-from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.metadata.savepoint import SavepointMetadata
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, instant_time_from_user
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.services.cleaning.execute import load_clean_plan, pending_cleans
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.instant_times import table_zone
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.retention import load_cleaned
 from pyhudi.table.savepoints import archived_after, comes_after, completed_write, load_savepoints, view_after
@@ -70,7 +78,7 @@ class PlannedRestore:
 
 
 def plan_restore(table: TableState, to: str, settings: HeartbeatSettings, environment: Environment) -> PlannedRestore:
-    """The restore to the state after the completed write at an instant, or at the savepoint with a name.
+    """The restore to the state that `to` means, as `target_of` says.
 
     Cost: one listing of the table, a read per savepoint, per write that this process does not know and per later clean;
     two requests per later plan; in version 6 the block headers of later file slices; the archive, where there is one.
@@ -80,8 +88,7 @@ def plan_restore(table: TableState, to: str, settings: HeartbeatSettings, enviro
     executing; otherwise as `audit`.
     """
     savepoints = load_savepoints(table.storage, table.timeline)
-    named = (instant for instant, savepoint in savepoints.items() if savepoint.name == to)
-    target = completed_write(table.timeline, next(named, to))
+    target = completed_write(table.timeline, target_of(table, to, savepoints))
     later = [instant for instant in table.timeline.instants if comes_after(instant, target)]
     for instant in later:
         if instant.requested_time in savepoints:
@@ -100,6 +107,30 @@ def plan_restore(table: TableState, to: str, settings: HeartbeatSettings, enviro
     if not table.version.has_completion_times:
         _check_slices(table, planned)
     return planned
+
+
+def target_of(table: TableState, to: str, savepoints: Mapping[str, SavepointMetadata]) -> str:
+    """The instant time of the write after which the table was as `to` means: an instant, a savepoint's name or a time.
+
+    A time is that of the write which was completed last by then; in table version 6, which has no completion times, of
+    the one which began last. Digits without separators are an instant: with a wrong digit they must not mean another
+    write. Raises `InvalidRequestError` where the active timeline has no write that was completed by a time.
+    """
+    named = next((instant for instant, savepoint in savepoints.items() if savepoint.name == to), to)
+    if named.isdecimal():
+        return named
+    try:
+        time = instant_time_from_user(to, table_zone(table.config))
+    except ConfigError:
+        return to
+    by_then = [write for write in table.timeline.completed_writes if position_of(write) <= time]
+    if not by_then:
+        raise InvalidRequestError(
+            "no write of the active timeline was completed by this time; nothing was changed",
+            time=time,
+            earliest=table.timeline.first_time,
+        )
+    return max(by_then, key=position_of).requested_time
 
 
 def _place(instant: Instant) -> tuple[bool, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timedelta
 
 import pytest
 from tests.support.cleaning import archive, completed_at, save
@@ -25,7 +26,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome
 from pyhudi.table.state import load_table
-from pyhudi.table.timeline import instant_path
+from pyhudi.table.timeline import instant_path, position_of
 
 KINDS = [*COW, *MOR]
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -215,6 +216,34 @@ def test_what_is_no_target_is_refused(kind):
     save(storage, second)
     error = assert_refused(storage, first, InvalidRequestError, "later write has a savepoint")
     assert error.context["savepoint"] == second
+
+
+@EVERY_KIND
+def test_restore_to_a_time_keeps_the_writes_that_were_completed_by_then(kind):
+    storage = kind.insert((1, "oslo", 1, "a")).upsert((1, "oslo", 2, "b")).upsert((1, "oslo", 3, "c")).build()
+    first, second, third = writes_of(storage)
+    timeline = load_table(storage).timeline
+    completed = [position_of(write) for write in sorted(timeline.completed_writes, key=position_of)]
+    by, before = _time_of(completed[1]), _time_of(completed[0]) - timedelta(milliseconds=1)
+    state = state_as_of(opened(storage), second)
+
+    assert_refused(storage, before.isoformat(" ", "milliseconds"), InvalidRequestError, "completed by this time")
+    done = opened(storage).recovery.restore(by.astimezone())  # instants are in the zone of this machine
+
+    assert (done.to, done.rolled_back) == (second, (third,))
+    assert state_as_of(opened(storage), second) == state
+    restored = opened(storage).recovery.restore(_time_of(completed[0]).isoformat(" ", "milliseconds"))
+    assert restored.to == first
+
+
+def test_digits_that_are_no_instant_are_not_taken_for_a_time():
+    storage = prepared(TableBuilder())
+    first, *_ = updated(storage, 2)
+    assert_refused(storage, str(int(first) + 1), InvalidRequestError, "no write of the table has this instant time")
+
+
+def _time_of(instant_time: str) -> datetime:
+    return datetime.strptime(instant_time + "000", "%Y%m%d%H%M%S%f")
 
 
 def test_archived_target_and_target_with_archived_later_writes_are_refused():
