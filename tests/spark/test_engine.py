@@ -7,7 +7,8 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from pyhudi.errors import (
 )
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.keys.generator_types import KeyGeneratorType
+from pyhudi.format.keys.value_text import value_text
 from pyhudi.spark import engine as spark_engine
 from pyhudi.spark.engine import (
     ARROW_BATCHES,
@@ -44,6 +46,7 @@ from pyhudi.table.lister import EngineLister
 
 BIG = IN_PROCESS_BYTES_MAX
 AS_IS = Distribution(Arrangement.NONE)
+BY_ID = Distribution(Arrangement.BY_KEY, key_columns=("id",), key_types=(pa.int64(),))
 
 
 @pytest.fixture
@@ -267,7 +270,7 @@ def test_fewer_splits_can_be_asked_for(engine: SparkEngine, cities: Any) -> None
 
 def test_rows_of_one_key_meet_in_one_split(engine: SparkEngine, cities: Any) -> None:
     doubled = cities.unionAll(cities)
-    distribution = Distribution(Arrangement.BY_KEY, key_columns=("id",), splits=4)
+    distribution = replace(BY_ID, splits=4)
 
     splits = split_rows(engine, doubled, distribution)
 
@@ -276,22 +279,57 @@ def test_rows_of_one_key_meet_in_one_split(engine: SparkEngine, cities: Any) -> 
     assert all(len(split) == 2 * len(set(split)) for split in splits)
 
 
+def keys_of_splits(engine: SparkEngine, rows: Any, types: Mapping[str, pa.DataType]) -> list[list[str]]:
+    """The record keys in each of many splits."""
+    keys = KeyGenerator(kind=KeyGeneratorType.COMPLEX, record_key_fields=tuple(types))
+
+    def distinct(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> list[str]:
+        return sorted({key for batch in batches for key in keys.record_keys(batch).to_pylist()})
+
+    distribution = Distribution(
+        Arrangement.BY_KEY, key_columns=tuple(types), key_types=tuple(types.values()), splits=32
+    )
+    return engine.map_splits(rows, distinct, distribution=distribution, description="look")
+
+
 def test_rows_of_other_values_whose_keys_are_one_text_meet_in_one_split(engine: SparkEngine, spark: Any) -> None:
     pairs = [(None, "1"), ("__null__", "1"), ("", "2"), ("__empty__", "2"), ("1,b:2", "3"), ("1", "2,b:3")]
-    rows = spark.createDataFrame(pairs, "a string, b string")
-    keys = KeyGenerator(kind=KeyGeneratorType.COMPLEX, record_key_fields=("a", "b"))
 
-    def distinct(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> set[str]:
-        return {key for batch in batches for key in keys.record_keys(batch).to_pylist()}
-
-    distribution = Distribution(Arrangement.BY_KEY, key_columns=("a", "b"), splits=32)
-    splits = engine.map_splits(rows, distinct, distribution=distribution, description="look")
+    splits = keys_of_splits(
+        engine, spark.createDataFrame(pairs, "a string, b string"), dict.fromkeys("ab", pa.string())
+    )
 
     assert len([key for split in splits for key in split]) == len(set().union(*splits)) == 3
 
 
+@pytest.mark.parametrize(
+    "value", ["timestamp_micros({})", "cast(timestamp_micros({}) as timestamp_ntz)", "unhex('0{}')"]
+)
+def test_texts_that_imitate_a_column_of_another_form_meet_in_one_split(
+    engine: SparkEngine, spark: Any, value: str
+) -> None:
+    frames = [spark.sql(f"select {value.format(number)} t") for number in (1, 2)]
+    one, two = (value_text(frame.toArrow()["t"].combine_chunks())[0].as_py() for frame in frames)
+    rows = frames[0].selectExpr("'x' a", "t", f"'q,t:{two},c:z' c")
+    rows = rows.unionAll(frames[1].selectExpr(f"'x,t:{one},c:q' a", "t", "'z' c"))
+    types = {"a": pa.string(), "t": frames[0].toArrow().schema.field("t").type, "c": pa.string()}
+
+    splits = keys_of_splits(engine, rows, types)
+
+    assert [split for split in splits if split] == [[f"a:x,t:{one},c:q,t:{two},c:z"]]
+
+
+def test_keys_of_texts_and_instants_go_to_many_splits(engine: SparkEngine, spark: Any) -> None:
+    rows = spark.range(40).selectExpr("'x,u:' a", "timestamp_micros(id) t")
+
+    splits = keys_of_splits(engine, rows, {"a": pa.string(), "t": pa.timestamp("us", "UTC")})
+
+    assert sum(map(len, splits)) == 40
+    assert sum(map(bool, splits)) > 15
+
+
 def test_number_of_splits_by_key_follows_the_size_if_not_given(engine: SparkEngine, cities: Any) -> None:
-    assert len(split_rows(engine, cities, Distribution(Arrangement.BY_KEY, key_columns=("id",)))) == 1
+    assert len(split_rows(engine, cities, BY_ID)) == 1
 
 
 def test_global_sort_orders_across_splits_by_the_text_of_the_keys(engine: SparkEngine, cities: Any) -> None:
@@ -336,7 +374,7 @@ def test_function_runs_on_the_empty_splits_of_an_empty_input(engine: SparkEngine
     nothing_at_all = spark.createDataFrame([], cities.schema)
 
     for rows in (cities.where("id < 0"), nothing_at_all):
-        for distribution in (AS_IS, Distribution(Arrangement.BY_KEY, key_columns=("id",))):
+        for distribution in (AS_IS, BY_ID):
             splits = split_rows(engine, rows, distribution)
             assert splits
             assert not any(splits)

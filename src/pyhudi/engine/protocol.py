@@ -67,12 +67,14 @@ class Distribution:
             columns, other values may have the same text (null and "__null__").
         partition_columns: the names of the input's columns that form the partition path.
         key_columns: the names of the input's columns that form the record key.
+        key_types: the types that these have in the table, for `BY_KEY`: the text of a key is made of them.
         splits: the number of splits; None: the engine chooses it.
     """
 
     arrangement: Arrangement
     partition_columns: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
+    key_types: tuple[pa.DataType, ...] = ()
     splits: int | None = None
 
     @property

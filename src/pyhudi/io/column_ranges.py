@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from pyhudi.format.metadata_table.ranges import Range, joined_bounds, united
 from pyhudi.format.metadata_table.value_types import LONG, ValueKind, ValueType, value_kind
+from pyhudi.format.schema.type_at import type_at
 from pyhudi.io.parquet_batches import leaf_columns, schema_of
 
 _INT96: Final = "INT96"
@@ -36,22 +37,11 @@ def ranges_of_footer(
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     found = []
     for name, place in wanted:
-        kind = value_kind(pa.timestamp("us", "UTC") if leaves[place][1] == _INT96 else _type_of(schema, name))
+        stored = pa.timestamp("us", "UTC") if leaves[place][1] == _INT96 else type_at(schema, name)
+        kind = None if stored is None else value_kind(stored)
         if kind is not None:
             found.append(_of_chunks(name, kind, [group.column(place) for group in groups], unlisted.get(name)))
     return found
-
-
-def _type_of(schema: pa.Schema, path: str) -> pa.DataType:
-    first, *rest = path.split(".")
-    if path in schema.names:
-        return schema.field(path).type
-    kind = schema.field(first).type if first in schema.names else pa.null()
-    for name in rest:
-        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-            return pa.null()
-        kind = kind.field(name).type
-    return kind
 
 
 def _of_chunks(column: str, kind: ValueKind, chunks: Sequence[Any], unlisted: Range | None) -> Range:

@@ -5,7 +5,9 @@ It uses only the DataFrame API, so the same code runs on a local session, on a c
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -363,7 +365,7 @@ def arrange(rows: DataFrame, distribution: Distribution, *, parallelism: int) ->
     splits = distribution.splits
     kind = distribution.arrangement
     if kind is Arrangement.BY_KEY:
-        return _repartitioned(rows, [_of_equal_keys(distribution.key_columns)], splits, parallelism)
+        return _repartitioned(rows, [_of_equal_keys(distribution)], splits, parallelism)
     if kind is Arrangement.GLOBAL_SORT:
         order = partition + keys
         if splits is None:
@@ -432,20 +434,45 @@ def _column(name: str) -> Column:
     return sql.col(".".join(f"`{part}`" for part in name.split(".")))
 
 
-def _of_equal_keys(names: tuple[str, ...]) -> Column:
+def _of_equal_keys(distribution: Distribution) -> Column:
     """A value that is equal for rows whose record keys are equal.
 
     A key of one column is equal only for equal values, and hashing values is cheaper than hashing texts. The text of
     several columns may be equal for others: null and "__null__", empty and "__empty__", "1,b:2" beside "3" and "1"
-    beside "2,b:3". So this is the text, though with Spark's own form of instants and binary values.
+    beside "2,b:3". So this is the text, though with Spark's own form of values that are no texts in the table. Such
+    forms have no comma. Where a text imitates the name of such a column, its form would be compared with that text:
+    then all that looks like the column is left out.
     """
+    names = distribution.key_columns
+    values = [_as_stored(name, kind) for name, kind in zip(names, distribution.key_types, strict=True)]
     if len(names) == 1:
-        return _column(names[0])
+        return values[0]
+    texts = [value.cast("string") for value in values]
     parts: list[Column] = []
-    for position, name in enumerate(names):
-        text = sql.when(_text(name) == "", sql.lit(EMPTY_PART)).otherwise(_text(name))
-        parts += [sql.lit(f"{',' if position else ''}{name}:"), sql.coalesce(text, sql.lit(NULL_PART))]
-    return sql.concat(*parts)
+    for name, text in zip(names, texts, strict=True):
+        part = sql.when(text == "", sql.lit(EMPTY_PART)).otherwise(text)
+        parts += [sql.lit(f",{name}:"), sql.coalesce(part, sql.lit(NULL_PART))]
+    key = sql.concat(*parts)
+    are_texts = [kind == pa.string() for kind in distribution.key_types]
+    others = list(itertools.compress(names, np.invert(are_texts)))
+    imitations = [
+        sql.coalesce(text.contains(f",{name}:"), sql.lit(False))
+        for text in itertools.compress(texts, are_texts)
+        for name in others
+    ]
+    if not imitations:
+        return key
+    like_others = f",(?:{'|'.join(map(re.escape, others))}):[^,]*"
+    imitates = functools.reduce(operator.or_, imitations)
+    return sql.when(imitates, sql.regexp_replace(key, like_others, "")).otherwise(key)
+
+
+def _as_stored(name: str, kind: pa.DataType) -> Column:
+    """A key column as the table has it, where different values of the input may be one there."""
+    column = _column(name)
+    if pa.types.is_floating(kind):
+        return column.cast("float" if pa.types.is_float32(kind) else "double")
+    return sql.hex(column) if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) else column
 
 
 def _text(name: str) -> Column:

@@ -17,6 +17,7 @@ from pyhudi.format.metadata_table.index_definitions import (
 )
 from pyhudi.format.metadata_table.value_types import fits_version_1, value_kind
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from pyhudi.format.schema.type_at import type_at
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.table.state import TableState, update_properties
@@ -85,7 +86,7 @@ def listed_columns(columns: Sequence[str], schema: pa.Schema, version: TableVers
 
     Raises `ConfigError` for a column that the table does not have.
     """
-    kinds = {name: _type_at(schema, name) for name in dict.fromkeys(columns)}
+    kinds = {name: type_at(schema, name) for name in dict.fromkeys(columns)}
     if unknown := [name for name, kind in kinds.items() if kind is None]:
         raise ConfigError("the table has no such column to index", unknown=unknown, columns=schema.names)
     return tuple(name for name, kind in kinds.items() if kind is not None and can_be_indexed(kind, version))
@@ -93,17 +94,8 @@ def listed_columns(columns: Sequence[str], schema: pa.Schema, version: TableVers
 
 def types_at(schema: pa.Schema, columns: Sequence[str]) -> dict[str, pa.DataType]:
     """The types of those columns that a table has, meta columns among them, by dotted path. `schema`: without them."""
-    kinds = {name: RECORD_KIND if name in INDEXED_META_COLUMNS else _type_at(schema, name) for name in columns}
+    kinds = {name: RECORD_KIND if name in INDEXED_META_COLUMNS else type_at(schema, name) for name in columns}
     return {name: kind for name, kind in kinds.items() if kind is not None}
-
-
-def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
-    kind: pa.DataType = pa.struct(list(schema))
-    for name in path.split("."):
-        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-            return None
-        kind = kind.field(name).type
-    return kind
 
 
 def can_be_indexed(kind: pa.DataType, version: TableVersion) -> bool:

@@ -19,6 +19,7 @@ from pyhudi.config.options_clustering import LayoutStrategy
 from pyhudi.engine.spilled_rows import SpilledRows
 from pyhudi.errors import ConfigError
 from pyhudi.format.pieces import reordered
+from pyhudi.format.schema.type_at import type_at
 from pyhudi.tasks.curves import Curve, check_curve, sampled
 
 RUN_BYTES: Final = 192 * 1024 * 1024
@@ -64,7 +65,7 @@ def check_sort_columns(schema: pa.Schema, order: SortOrder) -> None:
     if order.needs_curve:
         check_curve(len(order.columns))
     for name in order.columns:
-        kind = _type_of(schema, name)
+        kind = type_at(schema, name)
         if kind is None:
             near = difflib.get_close_matches(name, schema.names, n=1)
             raise ConfigError(
@@ -221,18 +222,3 @@ def _advance(head: _Head, count: int, order: SortOrder) -> None:
 
 def _joined(parts: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
     return [pa.concat_arrays(columns) for columns in zip(*parts, strict=True)]
-
-
-def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """The type of a column, or of a field inside of a struct; None where there is none."""
-    if name in schema.names:
-        return schema.field(name).type
-    first, *rest = name.split(".")
-    if first not in schema.names:
-        return None
-    kind = schema.field(first).type
-    for part in rest:
-        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
-            return None
-        kind = kind.field(part).type
-    return kind

@@ -20,6 +20,7 @@ from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.format.schema.type_at import type_at
 from pyhudi.format.timeline.instant import Action
 from pyhudi.io.exchange import ExchangeFolder
 from pyhudi.merge.rules import MergeRules
@@ -155,9 +156,10 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: ExchangeFolder)
     )
     meets = task.combine or changes is not None
     fields = job.keys.record_key_fields or (RECORD_KEY,)
-    distribution = Distribution(
-        Arrangement.BY_KEY if meets else Arrangement.NONE, key_columns=fields if meets else (), splits=job.config.splits
-    )
+    distribution = Distribution(Arrangement.NONE, splits=job.config.splits)
+    if meets:
+        types = tuple(type_at(job.schema.arrow, name) or pa.string() for name in fields)
+        distribution = replace(distribution, arrangement=Arrangement.BY_KEY, key_columns=fields, key_types=types)
     staged = job.engine.map_splits(
         rows, functools.partial(stage_split, task), distribution=distribution, description="stage rows"
     )

@@ -19,6 +19,7 @@ from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.keys.generator_types import PartitionFieldKind
 from pyhudi.format.keys.partition_paths import partition_values
 from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.format.schema.type_at import type_at
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
@@ -112,12 +113,5 @@ def _check_path(table: TableState, keys: KeyGenerator, path: str, fields: tuple[
 
 
 def _is_timestamp(schema: pa.Schema, name: str) -> bool:
-    top, *inner = [name] if name in schema.names else name.split(".")
-    if top not in schema.names:
-        return False
-    kind = schema.field(top).type
-    for part in inner:
-        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
-            return False
-        kind = kind.field(part).type
-    return bool(pa.types.is_timestamp(kind))
+    kind = type_at(schema, name)
+    return kind is not None and bool(pa.types.is_timestamp(kind))

@@ -1,0 +1,18 @@
+"""`type_at`: the type of a column, or of a field inside of one, by its path."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
+    """The type of a column by its name, or of a field of structs by its dotted path; None where there is none."""
+    first, *rest = [path] if path in schema.names else path.split(".")
+    if first not in schema.names:
+        return None
+    kind = schema.field(first).type
+    for name in rest:
+        if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+            return None
+        kind = kind.field(name).type
+    return kind
