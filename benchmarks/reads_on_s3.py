@@ -40,6 +40,11 @@ KEY = "key-4242"
 DONE = "done "
 
 
+def rows_of(turn: int) -> tuple[int, int]:
+    """The first row of a write and how many it has: all in the first one, some of them in each upsert."""
+    return (turn * FEW % ROWS, FEW) if turn else (0, ROWS)
+
+
 def worker(folder: Path, jars: list[str]) -> None:
     """Do as each line on standard input says, in a session of JVM Hudi's, and say what was read."""
     from peers.jvm_hudi import WithMetadataTable
@@ -54,14 +59,13 @@ def worker(folder: Path, jars: list[str]) -> None:
             store.hadoopConfiguration().set(name, value)
         options, path = {**OPTIONS, **asked["options"]}, asked["path"]
         if asked["do"] == "write":
-            for turn in range(COMMITS + 1):
-                first, count = (0, ROWS) if turn == 0 else (turn * FEW, FEW)
-                rows = spark.range(first, first + count).selectExpr(
-                    "concat('key-', id) id", "concat('c', id % 4) city", f"cast({turn} as bigint) ts", "id / 7 fare"
-                )
-                kind = {"hoodie.datasource.write.operation": "upsert" if turn else "bulk_insert"}
-                rows.write.format("hudi").options(**options, **kind).mode("append").save(path)
-            found = 0
+            turn = asked["turn"]
+            first, found = rows_of(turn)
+            rows = spark.range(first, first + found).selectExpr(
+                "concat('key-', id) id", "concat('c', id % 4) city", f"cast({turn} as bigint) ts", "id / 7 fare"
+            )
+            kind = {"hoodie.datasource.write.operation": "upsert" if turn else "bulk_insert"}
+            rows.write.format("hudi").options(**options, **kind).mode("append").save(path)
         else:
             reader = spark.read.format("hudi").options(**options)
             if asked["do"] == "incremental":
@@ -122,7 +126,8 @@ def main() -> None:
             path = server.new_root("s3a")
             read_options = {"hoodie.metadata.enable": options["hoodie.metadata.enable"]}
             asked = {"store": store, "options": options, "read": read_options, "path": path}
-            ask({**asked, "do": "write"})
+            for turn in range(COMMITS + 1):
+                ask({**asked, "do": "write", "turn": turn})
             commits = pyhudi.HudiTable.for_path(path, hudi_options=store).inspect.timeline()
             times = sorted(time for time in commits["completion_time"].to_pylist() if time is not None)
             for read in READS:

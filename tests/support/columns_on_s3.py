@@ -23,8 +23,9 @@ BODY_BYTES = 1024
 BODIES = CITIES * ROWS_OF_CITY * BODY_BYTES
 """The bytes of the wide column."""
 CHANGED = 10
-_REQUEST = re.compile(rb"(GET|HEAD|DELETE) (\S+) HTTP/1.1\r\n")
+_REQUEST = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) (\S+) HTTP/1.1\r\n")
 _LISTED = re.compile(rb"[?&](list-type|prefix|delimiter)=")
+_DELETED = re.compile(rb"[?&]delete\b")
 
 
 def write_wide_table(minio: Minio, kind: str) -> str:
@@ -53,15 +54,22 @@ def write_wide_table(minio: Minio, kind: str) -> str:
 
 @dataclass
 class Received:
-    """What clients of a relay have received, and the requests without a body that they made.
+    """What clients of a relay have received, and the requests that they made.
 
-    `server`: the relay, in place of the server. `requests`: their kinds. `read`: the paths of those for objects' bytes.
+    `server`: the relay, in place of the server. `requests`: their kinds, as they are billed: `POST` deletes objects, or
+    begins or ends a `PUT` in parts. `read`: the paths of those for objects' bytes.
     """
 
     server: Minio
     size: int = 0
     requests: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
+
+
+def _kind(method: str, target: bytes) -> str:
+    if method == "POST":
+        return "DELETE" if _DELETED.search(target) else "PUT"
+    return "LIST" if method == "GET" and _LISTED.search(target) else method
 
 
 @contextlib.contextmanager
@@ -83,8 +91,7 @@ def counted(minio: Minio) -> Iterator[Received]:
                 while data := self.request.recv(1 << 16):
                     # A client waits for the answer before it sends its next request.
                     if found := _REQUEST.match(data):
-                        is_list = found[1] == b"GET" and _LISTED.search(found[2]) is not None
-                        received.requests.append("LIST" if is_list else found[1].decode())
+                        received.requests.append(_kind(found[1].decode(), found[2]))
                         if received.requests[-1] == "GET":
                             received.read.append(found[2].decode())
                     upstream.sendall(data)

@@ -10,10 +10,9 @@ from typing import Final
 from pyhudi.events import ConflictsChecked, Event, Observe
 from pyhudi.storage.metered import Call, Meter
 from pyhudi.telemetry.names import counters_of, timings_of, values_of
+from pyhudi.telemetry.prices import dollars_of
 from pyhudi.telemetry.timing import Timing
 
-_DOLLARS: Final = {Call.PUT: 5e-6, Call.LIST: 5e-6, Call.GET: 4e-7, Call.HEAD: 4e-7, Call.DELETE: 0.0}
-"""What a request costs by the list prices of S3 Standard in us-east-1."""
 _KINDS: Final = {
     Call.PUT: "write",
     Call.GET: "read",
@@ -97,4 +96,4 @@ def _add_calls(values: dict[str, float], prefix: str, uri: str, meter: Meter) ->
         if of_kind in ("read", "write"):
             values[f"{name}.{of_kind}.bytes"] = values.get(f"{name}.{of_kind}.bytes", 0) + size
         if is_s3:
-            values[f"{name}.dollars"] = values.get(f"{name}.dollars", 0.0) + calls * _DOLLARS[kind]
+            values[f"{name}.dollars"] = values.get(f"{name}.dollars", 0.0) + dollars_of({kind: calls})
