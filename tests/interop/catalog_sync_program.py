@@ -1,6 +1,7 @@
-"""Run by `test_catalog_sync.py` in the Python of the judges: writes of JVM Hudi that sync, and queries by name.
+"""Run by `test_catalog_sync.py`: writes of JVM Hudi that sync, in the Python of the judges, and queries by name.
 
-Its argument is JSON: the jar, the metastore's address, and steps. Its last line says in JSON what each step gave.
+Its argument is JSON: the jar, which is null for a session of pyhudi, the metastore's address, and steps. Its last line
+says in JSON what each step gave.
 """
 
 from __future__ import annotations
@@ -16,22 +17,30 @@ from typing import Any
 def main(text: str) -> None:
     given = json.loads(text)
     os.chdir(given["folder"])
-    from pyspark.sql import SparkSession
+    spark = session(given)
+    answers = [run(spark, step) for step in given["steps"]]
+    sys.stdout.write(json.dumps(answers) + "\n")
+    spark.stop()
 
-    sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "oracle"))
-    settings = importlib.import_module("server").SESSION_SETTINGS
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.extraClassPath", given["jar"])
+
+def session(given: dict[str, Any]) -> Any:
     own = {
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.hive.metastore.uris": given["uri"],
         "spark.sql.warehouse.dir": f"{given['folder']}/warehouse",
     }
+    if given["jar"] is None:
+        import pyhudi
+
+        return pyhudi.spark_session(master="local[2]", config=own)
+    from pyspark.sql import SparkSession
+
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "oracle"))
+    settings = importlib.import_module("server").SESSION_SETTINGS
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.extraClassPath", given["jar"])
     for key, value in {**settings, **own}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    answers = [run(spark, step) for step in given["steps"]]
-    sys.stdout.write(json.dumps(answers) + "\n")
-    spark.stop()
+    return builder.getOrCreate()
 
 
 def run(spark: Any, step: dict[str, Any]) -> Any:

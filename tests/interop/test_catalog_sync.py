@@ -119,6 +119,13 @@ def by_jvm_hudi(folder: Path, metastore: Metastore, steps: list[dict[str, Any]])
     return answer
 
 
+def by_pyhudi(folder: Path, metastore: Metastore, queries: list[dict[str, str]]) -> list[Any]:
+    """What a session of pyhudi with the metastore finds by name."""
+    given = json.dumps({"jar": None, "uri": metastore.uri, "folder": str(folder), "steps": queries})
+    answer: list[Any] = told_by(PROGRAM, given, folder=folder, seconds_max=SECONDS_MAX)
+    return answer
+
+
 def write_step(folder: Path, name: str, database: str, metastore: Metastore, table: pa.Table) -> dict[str, Any]:
     source = folder / f"{name}-{database}-{table.num_rows}.parquet"
     pq.write_table(table, source)
@@ -177,7 +184,7 @@ def test_entries_and_partitions_of_both_syncs_are_equal_field_by_field(metastore
 
 
 @pytest.mark.timeout(4 * SECONDS_MAX)
-def test_both_syncs_in_turn_leave_what_one_alone_would_and_jvm_hudi_reads_by_name(
+def test_both_syncs_in_turn_leave_what_one_alone_would_and_both_read_by_name(
     metastore: Metastore, tmp_path: Path
 ) -> None:
     names = ("cow", "mor")
@@ -200,6 +207,7 @@ def test_both_syncs_in_turn_leave_what_one_alone_would_and_jvm_hudi_reads_by_nam
     expected = [[1, 9.5], [2, 2.5], [3, 3.5], [4, 4.5]]
     assert cow == mor == real_time == expected
     assert read_optimized[0] == [1, 1.5]
+    assert by_pyhudi(tmp_path, metastore, queries) == [cow, mor, read_optimized, real_time]
     before = objects(metastore, "turns")
     for name in names:
         table = pyhudi.HudiTable.for_path(tmp_path / name)

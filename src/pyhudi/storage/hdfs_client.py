@@ -26,6 +26,7 @@ from pyhudi.errors import (
     UnsupportedFeatureError,
 )
 from pyhudi.storage.forks import refuse_fork
+from pyhudi.storage.meanings import cannot
 
 R = TypeVar("R")
 
@@ -206,7 +207,8 @@ def typed_error(error: Exception, action: str, path: str) -> HudiError:
         action in _LOOKS and any(name in text for name in _NOT_A_FILE)
     ):
         return NotFoundError(f"cannot {action}: there is no file at this path", path=path, reason=reason)
-    return _kind(error, text, remote)(f"cannot {action}", path=path, reason=reason)
+    kind = _kind(error, text, remote)
+    return kind(cannot(action, kind), path=path, reason=reason)
 
 
 def _kind(error: Exception, text: str, remote: re.Match[str] | None) -> type[HudiError]:

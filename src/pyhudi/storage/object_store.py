@@ -31,6 +31,7 @@ from pyhudi.errors import (
     UnsupportedFeatureError,
 )
 from pyhudi.storage.forks import refuse_fork
+from pyhudi.storage.meanings import cannot
 from pyhudi.storage.output import Output
 from pyhudi.storage.paths import check_relative, check_relative_folder, join, parent_of
 from pyhudi.storage.protocol import FileInfo, FolderListing, StorageSpec
@@ -54,6 +55,8 @@ _NOT_IMPLEMENTED = "<Code>NotImplemented</Code>"
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 """What the stores of Amazon and those like it, Azure and Google say."""
 _NO_ANSWER = re.compile(r"HTTP error|error sending request|timed? ?out|connection|retries", re.IGNORECASE)
+_GIVE_CREDENTIALS = ("http://169.254.169.254/", "http://169.254.170.2/", "http://metadata.google.internal/")
+"""Where a machine of a cloud gives credentials: the client asks there only if nothing else has any."""
 _CLIENT_ERRORS = (obstore_errors.BaseError, ValueError, OSError)
 
 
@@ -282,7 +285,12 @@ class ObjectStorage:
         if kind is NotFoundError and any(code in text for code in _NO_BUCKET):
             bucket = self._uri.partition("://")[2].partition("/")[0].partition("@")[0]
             return NotFoundError("there is no such bucket", bucket=bucket, path=self._full(path), reason=reason)
-        return kind(f"cannot {action}", path=self._full(path), reason=reason)
+        message = cannot(action, kind)
+        if any(address in text for address in _GIVE_CREDENTIALS):
+            message = (
+                f"cannot {action}: no credentials are in the options or the environment, and the machine gives none"
+            )
+        return kind(message, path=self._full(path), reason=reason)
 
     def _call(self, action: str, path: str, request: Callable[[], R]) -> R:
         try:

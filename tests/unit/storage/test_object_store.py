@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import pyarrow.fs
 import pytest
+from obstore.exceptions import BaseError
+from obstore.store import MemoryStore
 from tests.support.minio import BUCKET, Minio
 
 from pyhudi.errors import (
@@ -412,6 +414,28 @@ class TestSecrets:
         caplog.set_level(logging.DEBUG)
         options = {**CANARY_OPTIONS, "fs.s3a.endpoint": "http://127.0.0.1:1"}
         self._assert_silent(open_storage("s3://bucket/table", options), UnavailableError, caplog)
+
+    def test_errors_of_a_store_say_what_to_look_at(self) -> None:
+        there = {"fs.s3a.endpoint": "http://127.0.0.1:1", "fs.s3a.attempts.maximum": "1"}
+        with pytest.raises(UnavailableError, match="check its endpoint and the network"):
+            open_storage("s3://bucket/table", {**CANARY_OPTIONS, **there}).info("x")
+        with (
+            _serving(_Tattler) as endpoint,
+            pytest.raises(PermissionDeniedError, match="does not allow it with these credentials"),
+        ):
+            open_storage("s3://bucket/table", {**CANARY_OPTIONS, "fs.s3a.endpoint": endpoint}).info("x")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Error performing PUT http://169.254.169.254/latest/api/token in 1s - HTTP error: error sending request",
+            "Error performing GET http://metadata.google.internal/computeMetadata/v1/ - status code: 403 Forbidden",
+        ],
+    )
+    def test_store_that_finds_no_credentials_says_so(self, text: str) -> None:
+        storage = object_store.ObjectStorage(MemoryStore(), uri="s3://bucket/t", prefix="t", options={})
+        error = storage.failure(BaseError(text), "inspect", "x")
+        assert "no credentials are in the options or the environment" in error.message
 
     def test_credentials_of_the_environment_are_masked_too(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
