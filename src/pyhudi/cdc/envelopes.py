@@ -44,8 +44,9 @@ def flatten(
         envelopes: the decoded messages of Debezium (columns `op`, `before`, `after`, `source`, `ts_ms`) or of Maxwell
             (`type`, `data`, `old`, `position` and so on); Arrow of any library.
         keys: the record key columns.
-        schema: columns with other types than the messages have: decimals from Debezium's base64, dates from days,
-            times from numbers in the column's unit or from text, binary from base64. Other columns stay as they are.
+        schema: columns with other types than the messages have: decimals from Debezium's base64, also with a scale of
+            their own, dates from days, times from numbers in the column's unit or from text, binary from base64; so it
+            is in lists and structs. Other columns stay as they are.
         stored: gives the stored rows with some keys. It is asked for rows whose key changed, and of which PostgreSQL
             does not send large values that did not change; with it, these get the value of the old key's row, or, where
             Debezium sends the change again, that of the new key's row.
@@ -55,8 +56,8 @@ def flatten(
         InvalidRequestError: a message is no change of these sources, or lacks its place in the log; a value is not
             sent and not stored.
         SchemaMismatchError: a value does not fit the type in `schema`.
-        UnsupportedFeatureError: changes of several tables, or of another database; TRUNCATE; lists or bytes that
-            PostgreSQL did not send.
+        UnsupportedFeatureError: changes of several tables, or of another database; TRUNCATE; values of other columns
+            than those of text that PostgreSQL did not send.
 
     Cost: none, and with `stored` one call for a batch with such rows, and one for each column of changes that are sent
     again.
@@ -92,7 +93,7 @@ def parsed_changes(
     if schema is not None:
         rows = convert_values(rows, schema, mode)
     missing = [key for key in keys if key not in rows.column_names]
-    if missing or not keys:
+    if not keys or (missing and rows.num_rows):
         raise InvalidRequestError(
             "the record keys must be columns of the changed rows", keys=list(keys), missing=missing
         )

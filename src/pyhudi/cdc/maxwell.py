@@ -28,7 +28,14 @@ _OPERATIONS: Final = {"insert": "c", "update": "u", "delete": DELETE, "bootstrap
 _LAST_ROW: Final = np.iinfo(np.int32).max
 """The place of the last row of a transaction, whose message has `commit` in place of `xoffset`."""
 _POSITION: Final = r"^(?P<file>.+):(?P<position>[0-9]+)$"
-_COLUMNS: Final = frozenset({"type", "database", "table"})
+_COLUMNS: Final = frozenset({"type", "database"})
+_NO_ROWS: Final = pa.array(
+    [
+        "bootstrap-start",
+        "bootstrap-complete",
+        *(f"{what}-{done}" for what in ("database", "table") for done in ("create", "alter", "drop")),
+    ]
+)
 
 
 def is_maxwell(envelopes: pa.Table) -> bool:
@@ -39,11 +46,16 @@ def is_maxwell(envelopes: pa.Table) -> bool:
 def maxwell_rows(envelopes: pa.Table, keys: Sequence[str], kept: Sequence[str]) -> tuple[str, pa.Table]:
     """The kind of source, and the rows of the messages, as `flatten` describes them, with the columns `kept`.
 
-    Messages about the schema and about the begin and end of a bootstrap are no rows.
+    Messages about the schema and about the begin and end of a bootstrap are no rows. Raises `InvalidRequestError` for
+    other types of messages.
     """
     envelopes = without_tombstones(envelopes, "type", kept)
     kinds = column(envelopes, "type", pa.string())
     is_row = pc.is_in(kinds, pa.array(list(_OPERATIONS)))
+    is_known = pc.or_(is_row, pc.is_in(kinds, _NO_ROWS))
+    if not pc.all(is_known).as_py():
+        others = pc.unique(kinds.filter(pc.invert(is_known))).to_pylist()
+        raise InvalidRequestError("a message has a type that Maxwell does not send of rows or schemas", types=others)
     envelopes, kinds = envelopes.filter(is_row), kinds.filter(is_row)
     _check_one_table(envelopes)
     rows, old = fields_of(envelopes, "data"), fields_of(envelopes, "old")

@@ -10,7 +10,6 @@ insert. The row that the table has under the new key has the value then, as the 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,12 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.cdc.event_columns import DELETE, OPERATION
-from pyhudi.config.payloads import DEBEZIUM_UNAVAILABLE_VALUE
-from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
+from pyhudi.cdc.unavailable import with_one_marker
+from pyhudi.errors import InvalidRequestError
 from pyhudi.merge.pairs import Mask, Rows, choose, grouped, incoming_wins, ordering_keys, record_numbers, stacked
 
-_MARKER: Final = DEBEZIUM_UNAVAILABLE_VALUE
-_OF_BYTES: Final = base64.b64encode(_MARKER.encode()).decode()
 _NONE: Final = -1
 _INSERT: Final = "c"
 
@@ -37,7 +34,7 @@ def fill_moved_rows(
 
     Cost: one call of `stored`, if needed, and one for each column of changes that were sent again.
     """
-    rows, markers = _marked(rows)
+    rows, markers = with_one_marker(rows)
     is_insert = pc.equal(rows[OPERATION], _INSERT).to_numpy()
     is_delete = pc.equal(rows[OPERATION], DELETE).to_numpy()
     wanted = {name: mask & is_insert for name, mask in markers.items() if (mask & is_insert).any()}
@@ -125,35 +122,6 @@ class _Changes:
         found = np.empty(len(self.order), np.int64)
         found[self.order] = np.where(last >= begins, self.order[np.maximum(last, 0)], _NONE)
         return found
-
-
-def _marked(rows: pa.Table) -> tuple[pa.Table, dict[str, Mask]]:
-    """The rows with one marker in all columns of text, and where it is."""
-    markers: dict[str, Mask] = {}
-    for number, field in enumerate(rows.schema):
-        values = rows[number]
-        if pa.types.is_string(field.type):
-            is_marker = pc.is_in(values, pa.array([_MARKER, _OF_BYTES]))
-            if pc.any(is_marker).as_py():
-                rows = rows.set_column(number, field, pc.if_else(is_marker, _MARKER, values))
-                markers[field.name] = is_marker.to_numpy()
-        elif _has_marker(values):
-            raise UnsupportedFeatureError(
-                "a large value that did not change is not sent, and only columns of text can keep their stored value: "
-                "give the source table the replica identity FULL",
-                column=field.name,
-                type=str(field.type),
-            )
-    return rows, markers
-
-
-def _has_marker(values: pa.ChunkedArray) -> bool:
-    kind = values.type
-    if pa.types.is_binary(kind):
-        return bool(pc.any(pc.equal(values, _MARKER.encode())).as_py())
-    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        return bool(pc.any(pc.equal(pc.list_flatten(values), _MARKER)).as_py())
-    return False
 
 
 def _answer(

@@ -14,6 +14,9 @@ from pyhudi.cdc.event_columns import column
 from pyhudi.errors import SchemaMismatchError
 
 _DECIMAL_BYTES: Final = 16
+_EXACT_MAX: Final = 2**53
+"""Up to this number floating point has every whole number."""
+_UNITS_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class DecimalMode(enum.Enum):
@@ -44,18 +47,80 @@ def convert_values(rows: pa.Table, schema: pa.Schema, decimals: DecimalMode) -> 
 
 
 def _converted(values: pa.Array, wanted: pa.DataType, decimals: DecimalMode) -> pa.Array:
-    is_text = pa.types.is_string(values.type)
-    if pa.types.is_decimal(wanted) and is_text and decimals is DecimalMode.PRECISE:
-        return _decimals(decode_base64(values), wanted)
-    if pa.types.is_binary(wanted) and is_text:
+    sent = values.type
+    if pa.types.is_struct(sent) and pa.types.is_struct(wanted):
+        return _struct(values, wanted, decimals)
+    if pa.types.is_list(sent) and pa.types.is_list(wanted):
+        return _list(values, wanted, decimals)
+    if pa.types.is_decimal(wanted):
+        return _decimal(values, wanted, decimals)
+    if pa.types.is_time(wanted):
+        return _time(values, wanted)
+    if pa.types.is_binary(wanted) and pa.types.is_string(sent):
         return decode_base64(values)
-    if pa.types.is_date32(wanted) and pa.types.is_integer(values.type):
-        return values.cast(pa.int32()).cast(wanted)
-    if pa.types.is_integer(values.type) and (pa.types.is_timestamp(wanted) or pa.types.is_time64(wanted)):
-        return values.cast(pa.int64()).cast(wanted)
-    if pa.types.is_time32(wanted) and pa.types.is_integer(values.type):
-        return values.cast(pa.int32()).cast(wanted)
+    if pa.types.is_integer(sent) and (pa.types.is_date32(wanted) or pa.types.is_timestamp(wanted)):
+        values = values.cast(pa.int32() if pa.types.is_date32(wanted) else pa.int64())
     return values.cast(wanted)
+
+
+def _struct(values: pa.StructArray, wanted: pa.StructType, decimals: DecimalMode) -> pa.StructArray:
+    unknown = [field.name for field in values.type.fields if wanted.get_field_index(field.name) < 0]
+    if unknown:
+        raise ValueError(f"it has fields that the type lacks: {', '.join(unknown)}")
+    children = [
+        _converted(values.field(field.name), field.type, decimals)
+        if values.type.get_field_index(field.name) >= 0
+        else pa.nulls(len(values), field.type)
+        for field in wanted.fields
+    ]
+    return pa.StructArray.from_arrays(children, fields=wanted.fields, mask=values.is_null())
+
+
+def _list(values: pa.ListArray, wanted: pa.ListType, decimals: DecimalMode) -> pa.ListArray:
+    elements = _converted(values.flatten(), wanted.value_type, decimals)
+    sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, elements, type=wanted, mask=values.is_null())
+
+
+def _time(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Times of a day, of numbers in the unit of the type, or of texts, which Debezium sends in UTC."""
+    if pa.types.is_string(values.type):
+        times = pc.replace_substring_regex(values, "Z$", "")
+        return pc.binary_join_element_wise("1970-01-01", times, " ").cast(pa.timestamp("us")).cast(wanted)
+    if pa.types.is_integer(values.type):
+        day = _UNITS_PER_SECOND[wanted.unit] * 86_400
+        if pc.any(pc.or_(pc.less(values, 0), pc.greater_equal(values, day))).as_py():
+            raise ValueError("a time of a day is below 0, or of 24 hours or more")
+        return values.cast(pa.int32() if pa.types.is_time32(wanted) else pa.int64()).cast(wanted)
+    return values.cast(wanted)
+
+
+def _decimal(values: pa.Array, wanted: pa.Decimal128Type, decimals: DecimalMode) -> pa.Array:
+    if pa.types.is_string(values.type) and decimals is DecimalMode.PRECISE:
+        return _decimals(decode_base64(values), wanted)
+    if pa.types.is_struct(values.type) and {field.name for field in values.type.fields} == {"scale", "value"}:
+        return _decimals_of_own_scales(values, wanted)
+    if pa.types.is_floating(values.type) and decimals is not DecimalMode.DOUBLE:
+        found = values.cast(wanted)
+        largest = pc.max(pc.abs(values)).as_py() or 0
+        if largest * 10.0**wanted.scale > _EXACT_MAX or not found.cast(pa.string()).cast(values.type).equals(values):
+            raise ValueError("a decimal came as a floating point number, which does not keep its digits")
+        return found
+    return values.cast(wanted)
+
+
+def _decimals_of_own_scales(values: pa.StructArray, wanted: pa.Decimal128Type) -> pa.Array:
+    """Decimals of Debezium's VariableScaleDecimal, which it sends of `numeric` without a scale. One step per scale."""
+    scales, octets = values.field("scale"), values.field("value")
+    if pa.types.is_string(octets.type):
+        octets = decode_base64(octets)
+    found = pa.nulls(len(values), wanted)
+    for scale in pc.unique(scales.filter(values.is_valid())).drop_null().to_pylist():
+        is_of_scale = pc.and_(values.is_valid(), pc.fill_null(pc.equal(scales, scale), False))
+        part = _decimals(octets.filter(is_of_scale), pa.decimal128(38, scale)).cast(wanted)
+        found = pc.replace_with_mask(found, is_of_scale, part)
+    return found
 
 
 def _decimals(octets: pa.BinaryArray, wanted: pa.Decimal128Type) -> pa.Array:

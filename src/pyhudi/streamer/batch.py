@@ -51,12 +51,14 @@ def batch_of(
     wanted, changes = settings.schema, settings.changes
     rows: Rows = _NONE
     if pull is not None and pull.items:
-        rows = pull.read(wanted, stored) if changes is None else pull.read(None, None)
+        known = wanted if wanted is not None else stored
+        rows = pull.read(wanted, stored) if changes is None else pull.read(None, changes.types(known))
         if changes is not None and rows.schema.names:
             messages = as_table(rows)
             if wanted is None and stored is not None:
                 check_units(messages, stored)
-            rows = changes.rows(messages, table, config, wanted if wanted is not None else stored)
+            changed = changes.rows(messages, table, config, known)
+            rows = changed if changed.num_rows else _NONE  # messages about the schema are no rows
     if not rows.schema.names:
         if stored is not None:
             return Batch(rows=stored.empty_table())
@@ -88,11 +90,15 @@ def _batch_apart(
         schema = wanted if wanted is not None else stored
         checked = schema if wanted is not None or errors.settings.checks_types else None
         apart = pull.read_apart(
-            None, None, fits=False, check=lambda messages: changes.check(messages, table, config, checked)
+            None,
+            changes.types(schema),
+            fits=False,
+            check=lambda messages: changes.check(messages, table, config, checked),
         )
         if wanted is None and stored is not None:
             check_units(apart.rows, stored)
         rows = changes.rows(apart.rows, table, config, schema) if apart.rows.num_rows else _NONE
+        rows = rows if rows.num_rows else _NONE  # messages about the schema are no rows
     failed, lost = apart.failed, _NONE
     if rows.schema.names:
         rows = _transformed(rows, settings, stored)

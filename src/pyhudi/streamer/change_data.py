@@ -27,6 +27,7 @@ from pyhudi.table.state import TableState
 
 SOURCES: Final = {"PostgresDebeziumSource": "postgresql", "MysqlDebeziumSource": "mysql"}
 """JVM Hudi's classes, and the databases whose changes they read."""
+_MAXWELL_SOURCE: Final = "maxwell"
 _MAXWELL: Final = "MaxwellJsonKafkaSourcePostProcessor"
 _ROW: Final = "_row"
 _WRITES_MAX: Final = 10
@@ -50,6 +51,13 @@ class ChangeData:
         if config.input.event_time_field is not None:
             return config
         return replace(config, input=replace(config.input, event_time_field=ORIGIN_TIME))
+
+    def types(self, schema: pa.Schema | None) -> pa.Schema | None:
+        """The types by which messages are decoded. Maxwell sends decimals as numbers, which would lose digits."""
+        exact = [] if schema is None else [field for field in schema if pa.types.is_decimal(field.type)]
+        if self.source != _MAXWELL_SOURCE or not exact:
+            return None
+        return pa.schema([("data", pa.struct(exact)), ("old", pa.struct(exact))])
 
     def rows(
         self,
@@ -122,7 +130,7 @@ def change_data_of(source_class: str, operation: WriteOperation, options: Mappin
     if given.post_processor is not None:
         if source is not None or given.post_processor.rpartition(".")[2] != _MAXWELL:
             raise UnsupportedFeatureError(f"the only post processor is {_MAXWELL}", given=given.post_processor)
-        source = "maxwell"
+        source = _MAXWELL_SOURCE
     if source is None:
         return None
     if operation is not WriteOperation.UPSERT:

@@ -232,3 +232,42 @@ def test_numbers_of_which_only_the_table_says_that_they_are_times_are_refused():
     assert ingest(streamer(source, storage, "mysql", schema=SEEN)) is not None
     with pytest.raises(ConfigError, match="column 'seen' come as numbers, and nothing says in which unit"):
         ingest(streamer(source, storage, "mysql"))
+
+
+DDL = {"type": "table-alter", "database": "shop", "table": "orders", "old": {"charset": "utf8"}, "def": {}, "ts": 6000}
+
+
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.timeout(300)
+def test_batch_of_messages_about_the_schema_alone_is_passed(broker: Broker):
+    """Also where it is the first, and nothing says which columns the table has: then it is read with the next ones."""
+    database, storage, topic = Database("maxwell", seed=5), MemoryStorage(), broker.new_topic()
+    options = {"bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
+    given = streamer(None, storage, "maxwell", options, source_limit=1)
+    broker.send(topic, [DDL])
+    assert run_until_idle(given) == 0
+    database.insert(1)
+    broker.send(topic, [database.messages[0][0]])
+    assert run_until_idle(streamer(None, storage, "maxwell", options)) == 1
+    broker.send(topic, [DDL])
+    run_until_idle(given)
+    database.update(1, city="rome")
+    broker.send(topic, [database.messages[1][0]])
+    run_until_idle(given)
+    assert rows_in(storage) == [database.rows[1]]
+
+
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.timeout(300)
+def test_decimals_of_maxwell_keep_their_digits(broker: Broker):
+    storage, topic = MemoryStorage(), broker.new_topic()
+    options = {"bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
+    place = b'{"database": "shop", "table": "orders", "type": "insert", "ts": 5, "commit": true, "position": '
+    schema = pa.schema([("id", pa.int64()), ("amount", pa.decimal128(20, 4))])
+    amounts = ["12345678901234.5678", "-1234567890123456.7891"]
+    for number, (amount, given_schema) in enumerate(zip(amounts, (schema, None), strict=True)):
+        value = place + f'"log.1:{number}", "data": {{"id": {number}, "amount": {amount}}}}}'.encode()
+        broker.send(topic, [value])
+        run_until_idle(streamer(None, storage, "maxwell", options, schema=given_schema))
+    rows = open_table(storage).scan(["id", "amount"]).to_arrow().sort_by("id")
+    assert [str(amount) for amount in rows["amount"].to_pylist()] == amounts

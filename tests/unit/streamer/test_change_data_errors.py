@@ -118,3 +118,14 @@ def test_message_that_is_no_change_stops_the_run_without_an_error_table(broker: 
     with pytest.raises(InvalidRequestError, match="what changed"):
         run_until_idle(replace(given, errors=None))
     assert table.list_recursive("") == ()
+
+
+def test_message_about_the_schema_alone_is_in_no_table(broker: Broker):
+    database, table, errors, topic = Database("maxwell", seed=1), MemoryStorage(), MemoryStorage(), broker.new_topic()
+    database.insert(1)
+    given = streamer(broker, topic, "maxwell", table, errors)
+    for message in (database.messages[0][0], {"type": "table-drop", "database": "shop", "table": "orders", "ts": 6000}):
+        broker.send(topic, [message])
+        run_until_idle(given)
+    assert rows_in(table) == [database.rows[1]]
+    assert errors.list_recursive("") == ()
