@@ -57,7 +57,7 @@ def _has_marker(values: pa.Array) -> bool:
     if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
         return _any(pc.equal(values.keys, _MARKER))
     if pa.types.is_struct(kind):
-        return kind.get_field_index(_MARKER) >= 0 and values.field(_MARKER).null_count < len(values)
+        return kind.get_field_index(_MARKER) >= 0 and _any(values.field(_MARKER).is_valid())
     return pa.types.is_list(kind) and _list_has_marker(values)
 
 
@@ -67,7 +67,7 @@ def _list_has_marker(values: pa.ListArray) -> bool:
         return True
     if pa.types.is_binary(kind) and _any(pc.equal(values.flatten(), _OCTETS)):
         return True
-    # A null is longer than none, and is left out.
+    # The length of a null is null, so it is left out.
     candidates = values.filter(pc.equal(pc.list_value_length(values), len(_OCTETS))).flatten()
     if pa.types.is_struct(kind) and kind.get_field_index("value") >= 0:
         candidates = candidates.field("value")  # a decimal with a scale of its own
