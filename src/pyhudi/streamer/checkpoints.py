@@ -107,8 +107,9 @@ _read: WeakKeyDictionary[Storage, dict[Instant, Mapping[str, str]]] = WeakKeyDic
 def last_commit(table: TableState) -> LastCommit | None:
     """The newest completed write with a checkpoint; None if no write has one.
 
-    In a merge-on-read table with delta commits only these count, as in JVM Hudi. Cost: a read for each write that is
-    newer, once per process; the archived timeline where no write of the active one has a checkpoint.
+    In a merge-on-read table with delta commits only these count, as in JVM Hudi, and overwrites by a streamer, which
+    JVM Hudi passes over. Cost: a read for each write that is newer, once per process; the archived timeline where no
+    write of the active one has a checkpoint.
     """
     for instant, kept in _metadata(table):
         if any(kept.get(key) for key in SAYING_WHERE):
@@ -138,14 +139,21 @@ def _metadata(table: TableState) -> Iterator[tuple[Instant, Mapping[str, str]]]:
     known = _read.get(itself(table.storage), {})
     _read[itself(table.storage)] = known = {write: known[write] for write in writes if write in known}
     for write in reversed(writes):
-        if only_delta_commits and write.action is not Action.DELTA_COMMIT:
+        if only_delta_commits and write.action not in (Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
             continue
         if write not in known:
             known[write] = _kept_of(load_commit_summary(table.storage, write, table.version).extra)
-        yield write, known[write]
+        if not only_delta_commits or _is_of_a_streamer(write, known[write]):
+            yield write, known[write]
     for write, metadata in archived_metadata(table.storage, table.version):
-        if not only_delta_commits or write.action is Action.DELTA_COMMIT:
-            yield write, _kept_of(metadata.extra)
+        kept = _kept_of(metadata.extra)
+        if not only_delta_commits or _is_of_a_streamer(write, kept):
+            yield write, kept
+
+
+def _is_of_a_streamer(write: Instant, kept: Mapping[str, str]) -> bool:
+    """Whether a write of a merge-on-read table may be that of a batch, and no table service that carries keys along."""
+    return write.action is Action.DELTA_COMMIT or (write.action is Action.REPLACE_COMMIT and BATCH_KEY in kept)
 
 
 def _kept_of(extra: Mapping[str, str]) -> Mapping[str, str]:
