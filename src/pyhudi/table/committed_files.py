@@ -150,20 +150,29 @@ def _shortfall(group: FileGroupId, committed: CommittedFile, found: int | None) 
     return Shortfall(group, path, committed.instant_time, committed.file.end, found)
 
 
-def committed_files(
-    storage: Storage, timeline: Timeline, partition_paths: Collection[str] | None = None
-) -> CommittedFiles:
-    """The files that the completed writes name in some partitions, or in all. Cost: see `load_written_files`.
+class WritesOfTimeline(NamedTuple):
+    """The files of the completed writes of a timeline, and the times of writes whose metadata are gone."""
 
-    Raises:
-        InvalidRequestError: a write was rolled back since the timeline was loaded.
-        CorruptDataError: the metadata of a write are damaged; names the file.
+    files: Mapping[Instant, WrittenFiles]
+    unknown: frozenset[str]
+
+
+def committed_files(
+    storage: Storage,
+    timeline: Timeline,
+    partition_paths: Collection[str] | None = None,
+    *,
+    writes: WritesOfTimeline | None = None,
+) -> CommittedFiles:
+    """The files that the completed writes name in some partitions, or in all. `writes`: None loads them.
+
+    Raises what `load_writes` raises. Cost: what that costs, for None.
     """
     groups: dict[FileGroupId, list[CommittedFile]] = defaultdict(list)
     replaced: dict[FileGroupId, str] = {}
-    loaded, unknown = _loaded(storage, timeline)
+    writes = writes or load_writes(storage, timeline)
     hidden = _unfinished_resizes(timeline)
-    for instant, files in loaded.items():
+    for instant, files in writes.files.items():
         for path in files.written if partition_paths is None else partition_paths:
             for file in files.written.get(path, ()):
                 if hidden(instant, file):
@@ -174,10 +183,10 @@ def committed_files(
                 replaced[FileGroupId(path, file_id)] = instant.requested_time
     columns: dict[str, InternalSchema | None] = {
         instant.requested_time: files.columns
-        for instant, files in sorted(loaded.items(), key=lambda item: item[0].requested_time, reverse=True)
+        for instant, files in sorted(writes.files.items(), key=lambda item: item[0].requested_time, reverse=True)
         if files.has_schema
     }
-    return CommittedFiles(timeline, groups, replaced, unknown, columns)
+    return CommittedFiles(timeline, groups, replaced, writes.unknown, columns)
 
 
 def _unfinished_resizes(timeline: Timeline) -> Callable[[Instant, WrittenFile], bool]:
@@ -206,11 +215,16 @@ def _unfinished_resizes(timeline: Timeline) -> Callable[[Instant, WrittenFile], 
     return is_hidden
 
 
-def _loaded(storage: Storage, timeline: Timeline) -> tuple[dict[Instant, WrittenFiles], frozenset[str]]:
-    """The files of the completed writes, and the times of writes whose metadata are gone."""
+def load_writes(storage: Storage, timeline: Timeline) -> WritesOfTimeline:
+    """The files of the completed writes of a timeline. Cost: see `load_written_files`.
+
+    Raises:
+        InvalidRequestError: a write was rolled back since the timeline was loaded.
+        CorruptDataError: the metadata of a write are damaged; names the file.
+    """
     writes = timeline.completed_writes
     try:
-        return load_written_files(storage, timeline.version, writes), frozenset()
+        return WritesOfTimeline(load_written_files(storage, timeline.version, writes), frozenset())
     except NotFoundError:
         now = load_timeline(storage, timeline.version)
     there = [instant for instant in writes if now.is_committed(instant.requested_time)]
@@ -218,7 +232,7 @@ def _loaded(storage: Storage, timeline: Timeline) -> tuple[dict[Instant, Written
     for instant_time in sorted(gone):
         if not now.starts_after(instant_time):
             raise _rolled_back(instant_time)
-    return load_written_files(storage, timeline.version, there), gone
+    return WritesOfTimeline(load_written_files(storage, timeline.version, there), gone)
 
 
 def _rolled_back(instant_time: str, path: str | None = None) -> InvalidRequestError:

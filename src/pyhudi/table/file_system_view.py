@@ -25,7 +25,7 @@ from pyhudi.io.log.block_filter import Stretch
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive.writes import ArchivedWrites, in_place_of_archive, readable_archived_writes
 from pyhudi.table.bootstrap import load_sources
-from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
+from pyhudi.table.committed_files import CommittedFiles, Shortfall, WritesOfTimeline, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.lister import Lister, StorageLister
 from pyhudi.table.schema import load_names_by_write
@@ -193,9 +193,13 @@ def view_of(
     partition_paths: Collection[str] | None = None,
     *,
     skips_damaged: bool = False,
+    writes: WritesOfTimeline | None = None,
 ) -> FileSystemView:
-    """The view of these data files, which are all files in these partitions, under a timeline."""
-    committed = committed_files(storage, timeline, partition_paths)
+    """The view of these data files, which are all files in these partitions, under a timeline.
+
+    `writes`: the completed writes, for who makes several views; None loads them.
+    """
+    committed = committed_files(storage, timeline, partition_paths, writes=writes)
     named = [(info, name) for info in files if (name := parse_data_file(info.name)) is not None]
     elsewhere = _instants_elsewhere(timeline, named)
     archived = readable_archived_writes(storage, timeline.version, None if _may_hide(named, timeline) else elsewhere)

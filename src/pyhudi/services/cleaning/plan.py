@@ -21,6 +21,7 @@ from pyhudi.services.cleaning.policy import Retention, SliceDecision, decide
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive.history import has_archive
+from pyhudi.table.committed_files import WritesOfTimeline, load_writes
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, view_of
 from pyhudi.table.lister import EngineLister, listings
@@ -95,10 +96,12 @@ def plan_clean(
     sources: dict[str, list[str]] = defaultdict(list)
     emptied: list[str] = []
     complete: list[bool] = []
+    writes: WritesOfTimeline | None = None
     for paths, files in _in_pieces(_files(table, partitions, options, engine)):
         gone: dict[str, list[str]] = defaultdict(list)
-        view = view_of(storage, timeline, files, paths)
-        decided = tuple(decide(view, _change_data(files), retention))
+        writes = writes or load_writes(storage, timeline)  # they may be more than the process remembers
+        view = view_of(storage, timeline, files, paths, writes=writes)
+        decided = tuple(decide(view, _change_data(view), retention))
         for decision in decided:
             if decision.deletes:
                 gone[decision.file_slice.partition_path].extend(decision.paths)
@@ -285,22 +288,23 @@ def _planned(table: TableState) -> dict[FileGroupId, str]:
     return needed | dict.fromkeys(clustered_groups(table.storage, table.timeline), "")
 
 
-def _change_data(files: Iterable[FileInfo]) -> dict[FileGroupId, list[tuple[str, LogFileName]]]:
+def _change_data(view: FileSystemView) -> dict[FileGroupId, list[tuple[str, LogFileName]]]:
     found: dict[FileGroupId, list[tuple[str, LogFileName]]] = defaultdict(list)
-    for info in files:
-        name = parse_data_file(info.name)
-        if isinstance(name, LogFileName) and name.is_cdc:
-            found[FileGroupId(_folder(info.path), name.file_id)].append((info.path, name))
+    for path in sorted(view.change_logs):
+        name = parse_data_file(path.rpartition("/")[2])
+        if isinstance(name, LogFileName):
+            found[FileGroupId(_folder(path), name.file_id)].append((path, name))
     return found
 
 
 def _emptied(files: Iterable[FileInfo], deleted: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """The partitions of which no data file would be left."""
-    left: dict[str, int] = defaultdict(int)
+    gone = {path for paths in deleted.values() for path in paths}
+    emptied = {path for path in deleted if path}
     for info in files:
-        if parse_data_file(info.name) is not None:
-            left[_folder(info.path)] += 1
-    return tuple(sorted(path for path, paths in deleted.items() if path and left[path] == len(set(paths))))
+        if _folder(info.path) in emptied and info.path not in gone and parse_data_file(info.name) is not None:
+            emptied.remove(_folder(info.path))
+    return tuple(sorted(emptied))
 
 
 def _passes_many(plan: CleanPlan, timeline: Timeline, last: CleanMetadata | None) -> bool:

@@ -9,19 +9,22 @@ import random
 import pyarrow as pa
 import pytest
 from tests.support.cleaning import save
-from tests.support.crashes import crash_images, opened, prepared, rows
+from tests.support.crashes import copied, crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import Row, StepClock, contents, environment, open_table
 
 import pyhudi
+from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import CorruptDataError, HistoryNotRetainedError, PermissionDeniedError, UnsupportedFeatureError
 from pyhudi.format.avro.container import decode_container
-from pyhudi.format.metadata.clean import CleanPlan, encode_clean_plan
+from pyhudi.format.metadata.clean import CleaningPolicy, CleanPlan, encode_clean_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.cleaning import plan as cleaning_plan
 from pyhudi.services.cleaning.execute import clean, pending_cleans, schedule_clean
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.protocol import Storage
+from pyhudi.table import written_files
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table, update_properties
@@ -465,3 +468,20 @@ def test_plan_made_a_partition_at_a_time_is_the_same(policy: str, monkeypatch: p
     assert by_partition.sort_by("instant").sort_by("partition_path") == whole.sort_by("instant").sort_by(
         "partition_path"
     )
+
+
+def test_plan_in_many_pieces_reads_each_commit_once_although_not_all_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = prepared(TableBuilder(9, "cow"))
+    for turn in range(4):
+        opened(made, **NO_CLEAN).upsert(rows((1, "oslo", 10 + turn, ""), (3, "rome", 10 + turn, "")))
+    monkeypatch.setattr(cleaning_plan, "FILES_AT_ONCE", 1)
+    monkeypatch.setattr(written_files, "KEPT_ENTRIES_MAX", 1)
+    storage = FaultStorage(copied(made))
+    table = load_table(storage)
+    options = CleaningOptions(policy=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1, incremental=False)
+
+    cleaning_plan.plan_clean(table, options, LocalEngine(), now_ms=0, zone=None)
+
+    commits = {instant_path(write, table.version) for write in table.timeline.completed_writes}
+    read = [call.path for call in storage.operations if call.name == "read" and call.path in commits]
+    assert sorted(read) == sorted(commits)
