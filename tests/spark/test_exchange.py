@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as sql
 from tests.support.exchanges import exchange, expected, failing
+from tests.support.spark import results_at_most
 
 from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.engine.spilled_rows import SpillSettings
@@ -181,21 +182,21 @@ def test_results_above_the_limit_of_the_driver_arrive(
     engine: SparkEngine, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark stops a job whose results take more than `spark.driver.maxResultSize` together."""
+    runs = spark.sparkContext.accumulator(0)
 
-    def results() -> list[tuple[int, bytes]]:
-        return engine.map(lambda _, n: (n, os.urandom(100_000)), range(60), size_bytes=BIG, description="t")
+    def result(_: TaskContext, number: int) -> tuple[int, bytes]:
+        runs.add(1)
+        return number, os.urandom(100_000)
 
-    conf = spark.sparkContext._jsc.sc().conf()
-    conf.set("spark.driver.maxResultSize", "2m")
-    try:
-        arrived = results()
-        monkeypatch.setattr(outcomes, "RESULT_BYTES", 0)  # so that all are collected at once
-        with pytest.raises(Exception, match="maxResultSize"):
-            results()
-    finally:
-        conf.remove("spark.driver.maxResultSize")
+    def arrived() -> list[int]:
+        return [number for number, _ in engine.map(result, range(30), size_bytes=BIG, description="t")]
 
-    assert [number for number, _ in arrived] == list(range(60))
+    with results_at_most(spark, "1m"):
+        assert arrived() == list(range(30))
+        assert runs.value == 30
+        monkeypatch.setattr(outcomes, "RESULT_BYTES", 0)  # so that they are more than was expected
+        assert arrived() == list(range(30))
+        assert runs.value > 2 * 30
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------

@@ -76,6 +76,17 @@ def temporarily(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
             session.conf.unset(name) if value is None else session.conf.set(name, value)
 
 
+@contextmanager
+def results_at_most(session: Any, size: str) -> Iterator[None]:
+    """A limit of what a job of Spark sends to the driver (`spark.driver.maxResultSize`) during a `with` block."""
+    conf = session.sparkContext._jsc.sc().conf()
+    conf.set("spark.driver.maxResultSize", size)
+    try:
+        yield
+    finally:
+        conf.remove("spark.driver.maxResultSize")
+
+
 def trip_options(**more: str) -> dict[str, str]:
     """Hudi's options for a table of trips: keys `uuid`, partitions `city`, the greatest `ts` wins."""
     return {

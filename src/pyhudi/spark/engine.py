@@ -209,7 +209,7 @@ class SparkEngine:
         An empty DataFrame may have no splits at all: then the function runs once, in this process. Limits that the
         session sets for batches stay in force. Cost: one Spark job, with a shuffle if the arrangement needs one. Spark
         evaluates the input once, but for GLOBAL_SORT twice, because it samples the input first; and all of it again,
-        in batches of fewer rows, if rows turn out to be too wide.
+        in batches of fewer rows, if rows turn out to be too wide, or if results are more than Spark collects at once.
 
         Raises:
             UnsupportedFeatureError: rows are too wide for Spark's batches.

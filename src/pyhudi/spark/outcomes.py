@@ -25,6 +25,8 @@ _OUTCOMES = pa.schema([pa.field("task", pa.int64(), nullable=False), pa.field("o
 
 RESULT_BYTES: Final = 256 << 10
 """What the result of one task takes at most, as a rule."""
+PARTS_OF_LARGE: Final = 64
+"""In how many parts results come that turned out to be more than Spark collects at once."""
 _MAX_RESULT_SIZE: Final = "spark.driver.maxResultSize"
 _UNITS: Final = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 
@@ -36,6 +38,7 @@ _WORKER_MODULES = frozenset(
 _FULL_DISK = re.compile(
     r"No space left on device|Disk quota exceeded|(?:(?<=IOException: )|(?<=\[Errno 27\] ))File too large"
 )
+_MORE_THAN_COLLECTED = re.compile(r"is bigger than (?:local )?spark\.driver\.maxResultSize")
 _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
 
 
@@ -69,7 +72,8 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
     """Run the job and return its results in the order of the tasks, or raise the first error among them.
 
     `tasks`: how many there are, if that is known. Results of so many that Spark might refuse to collect them at once
-    (`spark.driver.maxResultSize`) come in several jobs, after a small shuffle; of Spark Connect always at once.
+    (`spark.driver.maxResultSize`) come in several jobs, after a small shuffle; of Spark Connect always at once. Where
+    Spark refuses unexpectedly, the tasks run again, and their results come so.
     """
     results: dict[int, Any] = {}
     failures: dict[int, HudiError] = {}
@@ -96,8 +100,14 @@ def _rows(outcomes: DataFrame, tasks: int) -> Iterator[Row]:
     limit = None if is_connect(spark) else _max_result_size(spark)
     parts = 1 if limit is None else -(-tasks * RESULT_BYTES * 2 // limit)
     if parts <= 1:
-        rows: list[Row] = outcomes.collect()
-        return iter(rows)
+        try:
+            rows: list[Row] = outcomes.collect()
+        except Exception as error:  # of the JVM: there is no one class for it
+            if limit is None or not _MORE_THAN_COLLECTED.search(str(error)):
+                raise
+            parts = PARTS_OF_LARGE
+        else:
+            return iter(rows)
     # One job for each part. The first one runs the tasks; the others read what the shuffle has kept.
     spread: Iterator[Row] = outcomes.repartition(parts, sql.col("task")).toLocalIterator()
     return spread

@@ -82,9 +82,8 @@ def plan_clean(
     storage, timeline = table.storage, table.timeline
     last = last_clean(storage, timeline)
     earliest = earliest_retained(table, options, last, now_ms=now_ms, zone=zone)
-    if earliest is None and options.policy is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
-        return PlannedClean(None)
-    if not timeline.completed_writes:
+    by_versions = options.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS
+    if not timeline.completed_writes or (earliest is None and not by_versions):
         return PlannedClean(None)
     savepoints = load_savepoints(storage, timeline)
     partitions = partitions_to_visit(table, options, last, earliest, savepoints)
@@ -128,10 +127,8 @@ def plan_clean(
         # Other partitions were not examined, so the next clean must begin where this one did.
         begun_at = (last.earliest, Action.COMMIT.value) if last is not None and last.earliest else None
         plan = replace(plan, earliest=begun_at)
-    counted = frozenset(timeline.completed_times)
-    if not deleted and not _passes_many(plan, timeline, last):
-        return PlannedClean(None, tuple(decisions), counted)
-    return PlannedClean(plan, tuple(decisions), counted)
+    does_something = bool(deleted) or _passes_many(plan, timeline, last)
+    return PlannedClean(plan if does_something else None, tuple(decisions), frozenset(timeline.completed_times))
 
 
 def _retention(
