@@ -4,7 +4,8 @@
 
 `clicks` has each click once, by upsert; `users` are installs and first orders, by insert. A run takes the newest click
 of at most three days before: one of exactly three days before counts, one after it does not. A run that was left out is
-made up for by the next, and a click that came late corrects what was said before.
+made up for by the next, and a click that came late corrects what was said before. After a run a queue is told what
+changed: it keeps the position of the table up to which it was told.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ RESULT = pa.schema(
 )
 Click: TypeAlias = tuple[str, str, datetime]
 User: TypeAlias = tuple[str, str, datetime]
+BEFORE_ALL = "20000101000000"
+"""A position before all writes."""
 MERGE = """
     MERGE INTO hudi.`{folder}/attribution` AS t
     USING (
@@ -68,12 +71,16 @@ def main(folder: str) -> None:
     write(folder, clicks, users)
     run(spark, folder)
     print(attributed(folder))
+    position, _ = told(folder, BEFORE_ALL)
     later: list[Click] = [("d", "mail", noon - timedelta(days=1)), ("c", "mail", noon - timedelta(days=1))]
     write(folder, later, [("c", "order", noon + 2 * second)])  # the run of these minutes is left out
     last: list[Click] = [("a", "mail", noon - timedelta(days=2)), ("b", "video", noon)]
     write(folder, last, [])
     run(spark, folder)
+    position, changed = told(folder, position)
+    print("told:", changed)
     run(spark, folder)  # again, as after a failure: nothing changes
+    print("told:", told(folder, position)[1])
     print(attributed(folder))
     assert attributed(folder) == expected([*clicks, *later, *last], [*users, ("c", "order", noon + 2 * second)])
     spark.stop()
@@ -105,6 +112,14 @@ def attributed(folder: str) -> dict[tuple[str, str], str]:
     """The channel of each user, by device and kind."""
     rows = pyhudi.HudiTable.for_path(f"{folder}/attribution").scan(RESULT.names).to_arrow().to_pylist()
     return {(row["device"], row["kind"]): row["channel"] for row in sorted(rows, key=str)}
+
+
+def told(folder: str, after: str) -> tuple[str, list[tuple[str, str, str]]]:
+    """What a queue is told that knows the result at a position: the position of now, and the users that changed."""
+    table = pyhudi.HudiTable.for_path(f"{folder}/attribution")
+    position = table.inspect.position() or BEFORE_ALL
+    changed = table.changes(after, position, columns=RESULT.names, format="latest_state").to_arrow().to_pylist()
+    return position, sorted((row["device"], row["kind"], row["channel"]) for row in changed)
 
 
 def expected(clicks: Sequence[Click], users: Iterable[User]) -> dict[tuple[str, str], str]:

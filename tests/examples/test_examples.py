@@ -83,6 +83,8 @@ after hour 09 was summed up came: {'2026-11-22/09': 1}
 """What each program prints."""
 ATTRIBUTED = """\
 {('a', 'install'): 'search', ('c', 'install'): 'video'}
+told: [('a', 'install', 'mail'), ('b', 'install', 'video'), ('c', 'order', 'search'), ('d', 'install', 'mail')]
+told: []
 {('a', 'install'): 'mail', ('b', 'install'): 'video', ('c', 'install'): 'video', ('c', 'order'): 'search', \
 ('d', 'install'): 'mail'}
 """
