@@ -102,6 +102,38 @@ def test_names_with_quotes_and_signs_are_partitions_that_are_found_moved_and_dro
     assert partitions(hive_metastore, "odd_names") == {}
 
 
+@pytest.mark.parametrize(("database", "name"), [("it's", "trips"), ("quoted", "it's"), ("quoted", 'a "trip"')])
+def test_quotes_in_names_of_databases_and_tables_are_kept_or_refused_by_name(
+    hive_metastore: Metastore, request: pytest.FixtureRequest, tmp_path: Any, database: str, name: str
+) -> None:
+    table = new_table(tmp_path)
+    table.upsert(trips("oslo"))
+    options = options_of(hive_metastore, database, table=name)
+
+    if "hive-3" in request.node.name:  # which has a rule for names
+        with pytest.raises(CatalogError, match=r"is not a valid (database|object) name"):
+            table.catalog.sync(hudi_options=options)
+    else:
+        assert table.catalog.sync(hudi_options=options)["added"].to_pylist() == [1]
+        assert pyhudi.HudiTable.for_name(f"{database}.{name}", catalog=hive_metastore.uri).scan().count() == 1
+
+
+def test_quotes_in_comments_and_paths_are_stored_as_they_are(hive_metastore: Metastore, tmp_path: Any) -> None:
+    folder = tmp_path / 'it\'s a "folder"'
+    table = new_table(folder)
+    table.upsert(trips("oslo"))
+    said = 'the driver\'s "tip"; -- `x` \\ é'
+    table.alter.add_column("tip", pa.float64(), comment=said)
+
+    table.catalog.sync(hudi_options=options_of(hive_metastore, "comments", sync_comment="true"))
+
+    with catalog_of(hive_metastore) as catalog:
+        entry = catalog.find_table("comments", "trips")
+        assert entry is not None
+        assert [column.comment for column in entry.columns if column.name == "tip"] == [said]
+    assert pyhudi.HudiTable.for_name("comments.trips", catalog=hive_metastore.uri).scan().count() == 1
+
+
 def test_added_column_and_wider_type_reach_partitions_whose_locations_stay(
     hive_metastore: Metastore, tmp_path: Any
 ) -> None:
