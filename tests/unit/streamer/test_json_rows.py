@@ -123,3 +123,30 @@ def test_object_comes_back_but_for_what_has_no_type(row: dict[str, Any]):
 def test_lines_of_a_file_come_whole():
     data = b"\n".join(b"x" * 1000 for _ in range(1000))
     assert b"\n".join(lines_of(io.BytesIO(data))) == data
+
+
+LARGE = 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ([LARGE, LARGE - 1, 3], pa.decimal128(20, 0)),
+        ([-LARGE, None, 2**53 + 1], pa.decimal128(20, 0)),
+        ([10**37 + 1, 1, 2], pa.decimal128(38, 0)),
+        ([{"n": LARGE}, {"n": LARGE - 1}, None], pa.struct([("n", pa.decimal128(20, 0))])),
+        ([[LARGE], [], [1, LARGE - 1]], pa.list_(pa.decimal128(20, 0))),
+        ([2**63 - 1, -(2**63), 0], pa.int64()),
+        ([1e20, 1.5, 2.0], pa.float64()),
+    ],
+    ids=["unsigned", "negative", "38 digits", "in a struct", "in a list", "of 64 bits", "floating point"],
+)
+def test_whole_numbers_beyond_64_bits_keep_their_digits(column: list[Any], kind: pa.DataType):
+    found = rows_of_json(values(*({"id": number, "n": value} for number, value in enumerate(column))), None, None)
+    assert found.schema == pa.schema([("id", pa.int64()), ("n", kind)])
+    assert found["n"].to_pylist() == column
+
+
+def test_column_of_whole_numbers_and_fractions_is_one_of_floating_point():
+    found = rows_of_json(values({"n": LARGE, "f": 1e20}, {"n": 0.5, "f": 2.5, "at": "2026-11-22"}), None, None)
+    assert found.schema == pa.schema([("n", pa.float64()), ("f", pa.float64()), ("at", pa.string())])

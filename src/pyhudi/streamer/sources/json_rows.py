@@ -1,11 +1,12 @@
 """JSON objects as Arrow, many at a time.
 
 Columns that nothing says a type of get that of their values. A text stays a text: Arrow would take one that looks like
-a time for a time, and the next batch would not fit.
+a time for a time, and the next batch would not fit. A whole number beyond 64 bits is a decimal: Arrow would round it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -21,6 +22,11 @@ from pyhudi.streamer.sources.apart import NoColumnsError, UnreadableError
 
 _PIECE_BYTES: Final = 64 * 1024 * 1024
 _ROW: Final = re.compile(r"in row (\d+)$")
+_LARGE_NUMBER: Final = re.compile(rb"[:\[,]\s*-?[0-9]{19,}\s*[,}\]]")
+"""A whole number of so many digits that it may be beyond 64 bits, outside of most texts."""
+_BEYOND: Final = 2.0**63
+_DIGITS: Final = (20, 38)
+"""The precisions of decimals for whole numbers beyond 64 bits: that of unsigned numbers of 64 bits, and the largest."""
 
 
 def rows_of_json(
@@ -92,14 +98,45 @@ def joined(tables: list[pa.Table], wanted: pa.Schema | None) -> pa.Table:
 
 def _inferred(data: pa.Buffer | bytes, types: pa.Schema) -> pa.Table:
     found = _parsed(data, types, only=False)
-    texts = [
-        pa.field(field.name, _without_times(field.type))
-        for field in found.schema
-        if field.name not in types.names and _without_times(field.type) != field.type
-    ]
-    if texts:
-        found = _parsed(data, pa.schema([*types, *texts]), only=False)
+    own = [field for field in found.schema if field.name not in types.names]
+    texts = [field.with_type(_without_times(field.type)) for field in own]
+    changed = [text for field, text in zip(own, texts, strict=True) if text.type != field.type]
+    whole = [found_type for text in texts if (found_type := _whole_numbers(data, found, text)) is not None]
+    if changed or whole:
+        again = {field.name: field for field in (*types, *changed, *whole)}
+        found = _parsed(data, pa.schema(list(again.values())), only=False).select(found.column_names)
     return _without_untyped(found)
+
+
+def _whole_numbers(data: pa.Buffer | bytes, found: pa.Table, column: pa.Field) -> pa.Field | None:
+    """A column that has whole numbers beyond 64 bits, with a type of these; None for others.
+
+    Arrow makes floating point of such numbers, in which several of them are one. A column that has fractions, too, is
+    one of floating point. Cost: where a number is that large, the text is parsed again for the column.
+    """
+    for digits in _DIGITS:
+        wanted = column.with_type(_with_decimals(found[column.name], column.type, pa.decimal128(digits, 0)))
+        if wanted.type == column.type or not _LARGE_NUMBER.search(memoryview(data)):
+            return None
+        with contextlib.suppress(UnreadableError):
+            _parsed(data, pa.schema([wanted]), only=True)
+            return wanted
+    return None
+
+
+def _with_decimals(values: pa.ChunkedArray, of_column: pa.DataType, decimal: pa.DataType) -> pa.DataType:
+    """The type with decimals in place of floating point where a value is beyond whole numbers of 64 bits."""
+    if pa.types.is_floating(of_column):
+        bounds = pc.min_max(values).as_py()
+        is_large = bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= _BEYOND
+        return decimal if is_large else of_column
+    if pa.types.is_struct(of_column):
+        columns = pa.table({"": values}).flatten().columns
+        fields = zip(columns, of_column.fields, strict=True)
+        return pa.struct([field.with_type(_with_decimals(column, field.type, decimal)) for column, field in fields])
+    if pa.types.is_list(of_column):
+        return pa.list_(_with_decimals(pc.list_flatten(values), of_column.value_type, decimal))
+    return of_column
 
 
 def _parsed(data: pa.Buffer | bytes, types: pa.Schema, *, only: bool) -> pa.Table:
