@@ -120,3 +120,22 @@ def test_json_with_a_map_in_the_schema_provider_is_refused_by_name(tmp_path: Pat
     put(tmp_path, "json", "a", ROWS)
     with pytest.raises(UnsupportedFeatureError, match="map"):
         read(tmp_path, "json", wanted=pa.schema([("city", pa.map_(pa.string(), pa.string()))]))
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        ([f"{2**64 - 1}", f"-{2**64 - 2}", ""], pa.decimal128(20, 0)),
+        ([f"{10**37 + 1}", "1", "2"], pa.decimal128(38, 0)),
+        (["1e20", f"{2**64 - 1}", ""], pa.float64()),
+        ([f"{2**63 - 1}", "0", "1"], pa.int64()),
+    ],
+    ids=["unsigned", "38 digits", "floating point", "of 64 bits"],
+)
+def test_whole_numbers_of_csv_beyond_64_bits_keep_their_digits(tmp_path: Path, texts: list[str], kind: pa.DataType):
+    lines = [f"{number},{text}\n" for number, text in enumerate(texts)]
+    (tmp_path / "a").write_text("".join(["id,n\n", *lines]))
+    found = read(tmp_path, "csv", FolderOptions(csv_header=True, csv_infers=True))
+    assert found.schema == pa.schema([("id", pa.int64()), ("n", kind)])
+    if kind != pa.float64():
+        assert found["n"].to_pylist() == [int(text) if text else None for text in texts]

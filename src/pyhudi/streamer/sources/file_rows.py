@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.orc as pa_orc
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, Sour
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
 from pyhudi.format.schema.evolution import Missing, align, write_schema
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.streamer.sources.json_rows import joined, lines_of, rows_of_json_lines
+from pyhudi.streamer.sources.json_rows import BEYOND_64_BITS, DIGITS, joined, lines_of, rows_of_json_lines
 from pyhudi.streamer.sources.protocol import Rows
 
 _BATCH_ROWS: Final = 65_536
@@ -190,21 +191,47 @@ def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadR
         names = _csv_names(source, _parse_options(options, skip), has_header=options.csv_header, known=known)
     types: Mapping[str, pa.DataType] = {} if known is None else {field.name: field.type for field in known}
     texts = {} if options.csv_infers else {name: pa.string() for name in names if name not in types}
-    with closing(storage.open_input(path)) as source:
-        yield pa_csv.read_csv(
-            source,
-            read_options=pa_csv.ReadOptions(
-                column_names=names,
-                skip_rows=1 if options.csv_header else 0,
-                use_threads=pass_over is None,  # threads do not know the numbers of rows
-            ),
-            parse_options=_parse_options(options, pass_over),
-            convert_options=pa_csv.ConvertOptions(
-                column_types={**{name: types[name] for name in names if name in types}, **texts},
-                null_values=[options.csv_null],
-                strings_can_be_null=True,
-            ),
-        )
+    convert = pa_csv.ConvertOptions(
+        column_types={**{name: types[name] for name in names if name in types}, **texts},
+        null_values=[options.csv_null],
+        strings_can_be_null=True,
+    )
+
+    def read(handler: OnBadRow | None) -> pa.Table:
+        with closing(storage.open_input(path)) as source:
+            return pa_csv.read_csv(
+                source,
+                read_options=pa_csv.ReadOptions(
+                    column_names=names,
+                    skip_rows=1 if options.csv_header else 0,
+                    use_threads=pass_over is None,  # threads do not know the numbers of rows
+                ),
+                parse_options=_parse_options(options, handler),
+                convert_options=convert,
+            )
+
+    found = read(pass_over)
+    rounded = [name for name in found.column_names if name not in types and _is_beyond_64_bits(found[name])]
+    if rounded:
+        convert.include_columns, convert.column_types = rounded, dict.fromkeys(rounded, pa.string())
+        for name, column in zip(rounded, read(skip).columns, strict=True):
+            found = found.set_column(found.column_names.index(name), name, _as_whole_numbers(column, found[name]))
+    yield found
+
+
+def _is_beyond_64_bits(column: pa.ChunkedArray) -> bool:
+    """Whether Arrow made floating point of numbers that may be whole ones beyond 64 bits."""
+    bounds = pc.min_max(column).as_py() if pa.types.is_floating(column.type) else {"max": None}
+    return bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= BEYOND_64_BITS
+
+
+def _as_whole_numbers(texts: pa.ChunkedArray, rounded: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decimals of texts, if all are whole numbers of at most 38 digits; otherwise what Arrow made of them."""
+    digits = pc.max(pc.utf8_length(pc.utf8_ltrim(texts, "+-"))).as_py()
+    precision = next((known for known in DIGITS if digits <= known), None)
+    if precision is None or not pc.all(pc.match_substring_regex(texts, "^[+-]?[0-9]+$")).as_py():
+        return rounded
+    return texts.cast(pa.decimal128(precision, 0))
 
 
 def _parse_options(options: FolderOptions, pass_over: OnBadRow | None) -> pa_csv.ParseOptions:

@@ -24,8 +24,8 @@ _PIECE_BYTES: Final = 64 * 1024 * 1024
 _ROW: Final = re.compile(r"in row (\d+)$")
 _LARGE_NUMBER: Final = re.compile(rb"[:\[,]\s*-?[0-9]{19,}\s*[,}\]]")
 """A whole number of so many digits that it may be beyond 64 bits, outside of most texts."""
-_BEYOND: Final = 2.0**63
-_DIGITS: Final = (20, 38)
+BEYOND_64_BITS: Final = 2.0**63
+DIGITS: Final = (20, 38)
 """The precisions of decimals for whole numbers beyond 64 bits: that of unsigned numbers of 64 bits, and the largest."""
 
 
@@ -114,7 +114,7 @@ def _whole_numbers(data: pa.Buffer | bytes, found: pa.Table, column: pa.Field) -
     Arrow makes floating point of such numbers, in which several of them are one. A column that has fractions, too, is
     one of floating point. Cost: where a number is that large, the text is parsed again for the column.
     """
-    for digits in _DIGITS:
+    for digits in DIGITS:
         wanted = column.with_type(_with_decimals(found[column.name], column.type, pa.decimal128(digits, 0)))
         if wanted.type == column.type or not _LARGE_NUMBER.search(memoryview(data)):
             return None
@@ -128,7 +128,7 @@ def _with_decimals(values: pa.ChunkedArray, of_column: pa.DataType, decimal: pa.
     """The type with decimals in place of floating point where a value is beyond whole numbers of 64 bits."""
     if pa.types.is_floating(of_column):
         bounds = pc.min_max(values).as_py()
-        is_large = bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= _BEYOND
+        is_large = bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= BEYOND_64_BITS
         return decimal if is_large else of_column
     if pa.types.is_struct(of_column):
         columns = pa.table({"": values}).flatten().columns
