@@ -221,7 +221,9 @@ def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadR
 
 def _is_beyond_64_bits(column: pa.ChunkedArray) -> bool:
     """Whether Arrow made floating point of numbers that may be whole ones beyond 64 bits."""
-    bounds = pc.min_max(column).as_py() if pa.types.is_floating(column.type) else {"max": None}
+    if not pa.types.is_floating(column.type):
+        return False
+    bounds = pc.min_max(column).as_py()
     return bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= BEYOND_64_BITS
 
 
