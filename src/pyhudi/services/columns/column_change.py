@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,14 +30,21 @@ class ColumnChange:
 def add_column(
     name: str, kind: pa.DataType, *, after: str | None = None, first: bool = False, comment: str | None = None
 ) -> ColumnChange:
-    """A new column. Raises `ConfigError` for two places."""
-    place = _place(after, first=first)
+    """A new column. Raises `ConfigError` for two places, or for what is no type."""
+    place, kind = _place(after, first=first), _arrow_type(kind)
 
     def to(columns: InternalSchema) -> InternalSchema:
         resolved = alterations.resolved_new(columns, name)
         return alterations.add_column(columns, resolved, kind, comment=comment, place=place)
 
     return ColumnChange(to, needs_ids=False)
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    try:
+        return pa.field("", kind).type  # takes Arrow's names of types, too
+    except (TypeError, ValueError) as error:
+        raise ConfigError("the type of a column is one of Arrow, such as pa.int64()", given=repr(kind)) from error
 
 
 def drop_column(name: str) -> ColumnChange:
@@ -50,7 +58,8 @@ def rename_column(name: str, to: str) -> ColumnChange:
 
 
 def change_type(name: str, kind: pa.DataType) -> ColumnChange:
-    """A column gets a wider type."""
+    """A column gets a wider type. Raises `ConfigError` for what is no type."""
+    kind = _arrow_type(kind)
     return _of_one(name, lambda columns, path: alterations.change_type(columns, path, kind), needs_ids=False)
 
 

@@ -142,6 +142,8 @@ def test_statistics_of_files_under_an_older_name_leave_no_file_out() -> None:
         (lambda a: a.rename_column("city", "town", hudi_options=BY_IDS), SchemaMismatchError, "partition paths"),
         (lambda a: a.change_type("ts", pa.string()), SchemaMismatchError, "orders"),
         (lambda a: a.change_type("note", pa.int32()), SchemaMismatchError, "cannot all be read as int32"),
+        (lambda a: a.change_type("note", str), ConfigError, r"one of Arrow, such as pa\.int64"),
+        (lambda a: a.add_column("x", "varchar"), ConfigError, r"one of Arrow, such as pa\.int64"),
         (lambda a: a.add_column("Note", pa.int32()), SchemaMismatchError, "there already"),
         (lambda a: a.add_column("no te", pa.int32()), SchemaMismatchError, "letters"),
         (lambda a: a.add_column("note.x", pa.int32()), SchemaMismatchError, "no struct"),
