@@ -29,7 +29,7 @@ from pyhudi.events import TimelineLoaded
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
 from pyhudi.services.cdc.switch import switch_capture
-from pyhudi.services.frame.inline import run_inline_services
+from pyhudi.services.frame.inline import compact_before_write, run_inline_services
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
@@ -161,6 +161,7 @@ def _written(
             if (done := _already_done(table, config, known)) is not None:
                 return done
             table = _capturing_if_asked(ServiceCall(table, config, settings, engine, environment))
+            compact_before_write(ServiceCall(table, config, settings, engine, environment))
             given = rows.rows() if isinstance(rows, RowsOfTable) else rows
             job = _prepared(given, table, config, options, engine, environment, mergers, overwrite=overwrite)
             try:

@@ -1,4 +1,4 @@
-"""Inline services: what a write runs after its commit, by its options and the table of services."""
+"""Inline services: what a write runs before it begins, and after its commit, by its options and the table of services."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyhudi.services.frame.background import can_run_in_background, run_in_backg
 from pyhudi.services.frame.runner import finish_plan
 from pyhudi.services.frame.service import Mode, Service, ServiceCall
 from pyhudi.services.frame.table_of_services import SERVICES
+from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
 from pyhudi.telemetry.tracing import span
 
 _log = logging.getLogger("pyhudi")
@@ -35,6 +36,24 @@ def run_inline_services(call: ServiceCall) -> None:
         else:
             return
     _run_by_name(call, later)
+
+
+def compact_before_write(call: ServiceCall) -> None:
+    """Compact the metadata table before a write begins, if that is due, as JVM Hudi does; a failure is a warning.
+
+    Behind the write its delta commit would be merged, and JVM Hudi could not roll it back. Cost: a listing, and that of
+    `maintain_metadata_table` where it is due; nothing without a metadata table, or where the write drops it.
+    """
+    options = call.config
+    if not options.compaction.services_enabled or call.settings.metadata_table is False:
+        return
+    try:
+        with span("metadata_table"):
+            if metadata_table_due(call).is_due:
+                maintain_metadata_table(call)
+    except Exception as error:  # noqa: BLE001  # the write needs no compaction before it
+        trace = None if isinstance(error, HudiError) else error
+        _log.warning("the metadata table was not compacted, and the write goes on: %s", error, exc_info=trace)
 
 
 def _run_by_name(call: ServiceCall, names: frozenset[str]) -> None:

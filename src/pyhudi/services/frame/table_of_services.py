@@ -25,7 +25,6 @@ from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata
 from pyhudi.services.partition_ttl.expire import expire_partitions, expiry_due
 from pyhudi.services.restore.execute import recover
 from pyhudi.services.rollback.rollback import has_left_over
-from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.pending_clusterings import pending_clusterings
 from pyhudi.table.timeline import WRITE_ACTIONS
 
@@ -214,10 +213,11 @@ SERVICES: Final = (
     ),
     Service(
         name="metadata_table",
-        mode=lambda call: Mode.INLINE if has_metadata_table(call.table) else Mode.OFF,
+        mode=lambda _: Mode.OFF,
         due=metadata_table_due,
         run=maintain_metadata_table,
     ),
     Service(name="archive", mode=lambda call: _automatic_mode(call.config.archiving), due=archiving_due, run=_archive),
 )
-"""All services. A write rolls dead writers back before it begins, and so not after its commit."""
+"""All services. A write rolls dead writers back, and compacts the metadata table (`inline.compact_before_write`), before
+it begins, and so not after its commit."""

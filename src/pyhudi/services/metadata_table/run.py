@@ -15,6 +15,7 @@ from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.metadata_table.undo import withdraw_log_compactions
+from pyhudi.metadata_table.write_checks import problem_for_writes
 from pyhudi.services.archiving.archive import files_of_instants
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
@@ -69,6 +70,7 @@ def _logs_may_be_due(call: ServiceCall, state: MetadataState) -> bool:
 def maintain_metadata_table(call: ServiceCall) -> tuple[Work, ...]:
     """Compact, clean and archive the metadata table, or join logs of it; nothing where it is not due under the lock.
 
+    One that must not be gone on from is left as it is: the next write drops it, as long as its timeline shows why.
     Raises `LockLostError` where the lock is lost, and `WriteConflictError` while JVM Hudi restores the table or builds
     an index. Cost: that of `compact`, `delete_old_slices` and `archive_instants`, or of `join_logs`; and the lock.
     """
@@ -77,7 +79,7 @@ def maintain_metadata_table(call: ServiceCall) -> tuple[Work, ...]:
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         call = call.reloaded()
         check_nothing_exclusive(call.table.timeline, Own.ARCHIVING)
-        if not metadata_table_due(call).is_due:
+        if not metadata_table_due(call).is_due or problem_for_writes(call.table) is not None:
             return ()
         lock.check_held()
         withdraw_log_compactions(call.table)
