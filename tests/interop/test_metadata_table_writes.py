@@ -243,3 +243,76 @@ def test_log_compactions_in_turn_keep_one_metadata_table(
     state = load_metadata_state(load_table(store(path)))
     assert any(one.action is Action.COMMIT for one in state.timeline.completed_writes)
     assert pyhudi.HudiTable.for_path(str(path)).inspect.metadata_check().to_pylist() == []
+
+
+MERGING = {
+    "compacted": {**JOINING, "hoodie.metadata.log.compaction.enable": "false"},
+    "joined": {**JOINING, "hoodie.metadata.compact.max.delta.commits": "100"},
+}
+
+
+def merged(path: Path) -> list[str]:
+    """The compactions of the metadata table, of either kind."""
+    return sorted({*joined(path), *load_metadata_state(load_table(store(path))).compactions})
+
+
+def upserted_until_merged(path: Path, given: dict[str, str], first: int) -> pa.Table:
+    """Write until the metadata table has just been compacted; the rows before the last write."""
+    before, number = merged(path), first
+    while merged(path) == before:
+        assert number < first + 8
+        table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
+        rows = table.scan().to_arrow()
+        table.upsert(batch(range(number, number + 4), number))
+        number += 1
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("version", "how"),
+    [
+        pytest.param(9, "compacted", marks=pytest.mark.quick),
+        (8, "compacted"),
+        (6, "compacted"),
+        pytest.param(9, "joined", marks=pytest.mark.thorough),
+    ],
+)
+def test_jvm_hudi_rolls_the_newest_write_back_after_we_compacted_the_metadata_table(
+    version: int, how: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path, name = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t", f"newest_{version}_{how}"
+    every_three = {"hoodie.metadata.compact.max.delta.commits": "3"} if how == "compacted" else {}
+    # JVM Hudi 1.2.0 builds bounds of partitions in its rollback if there are none, and with the rows that go.
+    bounds = {"hoodie.metadata.index.partition.stats.enable": "true" if version == 9 else "false"}
+    given = {**options(version, "COPY_ON_WRITE"), **MERGING[how], **every_three, **bounds}
+    theirs = {key: value for key, value in given.items() if key != "hoodie.write.table.version"}
+
+    def roll_back(rows: pa.Table) -> None:
+        newest = load_table(store(path)).timeline.completed_writes[-1].requested_time
+        oracle.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{newest}')")
+        assert_same_rows(rows, pyhudi.HudiTable.for_path(str(path)).scan().to_arrow(), hint=f"without {newest}")
+        live(newest)
+
+    def live(hint: object) -> None:
+        check(oracle, path, f"after {hint}")
+        table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
+        assert table.inspect.metadata_check().to_pylist() == [], hint
+        ids = sorted(table.scan(["id"]).to_arrow()["id"].to_pylist())
+        assert sorted(table.lookup(list(range(60)), ["id"])["id"].to_pylist()) == ids, hint
+
+    pyhudi.save(batch(range(6), 0), str(path), hudi_options=given)
+    oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    roll_back(upserted_until_merged(path, given, 1))
+
+    upserted_until_merged(path, given, 11)
+    rows = pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()
+    oracle.write(path, batch(range(20, 25), 20), theirs)
+    roll_back(rows)
+
+    pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(batch(range(3, 30), 30))
+    live("a write of ours")
+    oracle.write(path, batch(range(5, 35), 31), theirs)
+    live("a write of JVM Hudi")
+    upserted_until_merged(path, given, 40)
+    live("a compaction of ours")
+    assert differences(oracle, path) == []

@@ -112,8 +112,8 @@ class MetadataTableOptions:
         aliases=("hoodie.metadata.compaction.delta_commits",),
         parse=integer(minimum=1, unit="delta commits"),
         default=10,
-        doc="A write merges the logs of the metadata table into base files once it has so many delta commits since the"
-        " last time.",
+        doc="Before a write after which the metadata table might have so many delta commits since the last time, if a"
+        " compaction and a clean follow it, its logs are merged into base files.",
     )
     joins_logs: bool = option(
         "hoodie.metadata.log.compaction.enable",

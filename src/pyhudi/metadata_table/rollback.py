@@ -27,7 +27,7 @@ from pyhudi.metadata_table.undo import (
     is_merged,
     partitions_with,
     undo_delta_commit,
-    withdraw_log_compactions,
+    withdraw_compactions,
 )
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.table.index_definitions import types_at
@@ -92,7 +92,7 @@ def begin_rollback(table: TableState, instant_time: str, rollback_time: str) -> 
         return False
     if is_merged(table, instant_time):
         return True
-    withdraw_log_compactions(table)
+    withdraw_compactions(table)
     undo_delta_commit(table, instant_time, rollback_time)
     return False
 

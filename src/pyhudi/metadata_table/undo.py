@@ -36,28 +36,40 @@ def undo_delta_commit(table: TableState, instant_time: str, undone_by: str) -> N
     _delete_instant(table, instant_time, _PENDING)
 
 
-def withdraw_log_compactions(table: TableState) -> int:
-    """Take back the log compactions of the metadata table that have not ended, under the table lock; how many.
+def withdraw_compactions(table: TableState) -> None:
+    """Take back the compactions of the metadata table that have not ended, under the table lock.
 
-    Nothing is lost: they only repeat what logs say. Their plans name logs that a rollback deletes. Cost: a listing; for
-    each of them that of `undo_delta_commit`.
+    Nothing is lost: they only repeat what logs say. Their plans name logs that a rollback deletes. In version 6 only
+    those of logs: there the logs of later delta commits are named after a compaction, and a plan names whole slices,
+    whose blocks count by their instants. Cost: a listing; for each of them one per partition, and the deletes.
     """
-    inner = load_timeline(table.storage, inner_version(table.version))
-    pending = [
-        compaction.requested_time
-        for compaction in inner.pending_compactions
-        if compaction.action is Action.LOG_COMPACTION
-    ]
-    for time in pending:
-        _undo_all_files(table, time, time)
-        _delete_instant(table, time, _PENDING, Action.LOG_COMPACTION)
-    return len(pending)
+    version = inner_version(table.version)
+    for compaction in load_timeline(table.storage, version).pending_compactions:
+        if compaction.action is Action.LOG_COMPACTION:
+            _undo_all_files(table, compaction.requested_time, compaction.requested_time)
+        elif version.has_completion_times:
+            _delete_base_files(table, compaction.requested_time)
+        else:
+            continue
+        _delete_instant(table, compaction.requested_time, _PENDING, compaction.action)
+
+
+def _delete_base_files(table: TableState, instant_time: str) -> None:
+    for folder in _partition_folders(table):
+        for name in table.storage.list_names(folder):
+            parsed = parse_data_file(name)
+            if isinstance(parsed, BaseFileName) and parsed.instant_time == instant_time:
+                table.storage.delete(f"{folder}/{name}")
+
+
+def _partition_folders(table: TableState) -> list[str]:
+    folders = table.storage.list_folder(METADATA_TABLE_FOLDER).folders
+    return [folder for folder in folders if folder.rpartition("/")[2] != ".hoodie"]
 
 
 def _undo_all_files(table: TableState, instant_time: str, undone_by: str) -> None:
-    for partition in table.storage.list_folder(METADATA_TABLE_FOLDER).folders:
-        if partition.rpartition("/")[2] != ".hoodie":
-            _undo_files(table, partition, instant_time, undone_by)
+    for folder in _partition_folders(table):
+        _undo_files(table, folder, instant_time, undone_by)
 
 
 def forget_delta_commit(table: TableState, instant_time: str) -> None:

@@ -7,16 +7,23 @@ from tests.support.crashes import opened, rows
 from tests.support.metadata_tables import FOLDER, delta_commits, files_committed, files_known, with_files
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 
+from pyhudi.errors import UnavailableError
 from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.folders import inner_version
-from pyhudi.metadata_table.undo import undo_delta_commit
+from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.metadata_table.undo import is_merged, undo_delta_commit
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import Timeline, load_timeline
-from pyhudi.testing.faults import FaultStorage
+from pyhudi.testing.faults import EFFECTS, FaultStorage
 
 TABLES = [with_files(9, "cow"), with_files(8, "mor"), with_files(6, "mor")]
 EVERY_TWO = {"hoodie.metadata.compact.max.delta.commits": "2"}
+JOINING = {
+    "hoodie.metadata.compact.max.delta.commits": "100",
+    "hoodie.metadata.log.compaction.enable": "true",
+    "hoodie.metadata.log.compaction.blocks.threshold": "2",
+}
 
 
 def inner(storage: Storage) -> Timeline:
@@ -72,13 +79,74 @@ def test_table_whose_metadata_table_was_never_merged_is_not_archived() -> None:
 def test_rollback_of_a_write_whose_delta_commit_was_merged_takes_its_files_out(table: TableBuilder) -> None:
     storage = table.insert(*THREE_ROWS).build()
     updated(storage, 2, **{"hoodie.clean.automatic": "false"})
-    assert compactions(storage)
+    opened(storage, **{"hoodie.metadata.compact.max.delta.commits": "1"}).services.run(only="metadata_table")
     newest = load_table(storage).timeline.completed_writes[-1].requested_time
+
+    assert is_merged(load_table(storage), newest)
 
     opened(storage).recovery.rollback(newest)
 
     assert newest not in delta_commits(storage)
     assert files_known(storage) == files_committed(storage)
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["compaction", "log compaction"])
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_newest_write_is_never_merged_so_that_jvm_hudi_can_roll_it_back(table: TableBuilder, joins: bool) -> None:
+    """JVM Hudi 1.0.2 refuses where a compaction has a later time than the write began."""
+    storage = table.insert(*THREE_ROWS).build()
+    options = JOINING if joins else {}
+
+    for _ in range(7):
+        updated(storage, 1, **options)
+        state = load_metadata_state(load_table(storage))
+        newest = state.table.timeline.completed_writes[-1].requested_time
+        merging = state.compactions | (state.log_compactions & state.timeline.completed_times)
+        assert newest > max(merging, default="")
+        assert not is_merged(state.table, newest)
+
+    assert len(merging) >= 2
+
+
+def test_write_goes_on_when_the_compaction_before_it_fails(caplog: pytest.LogCaptureFixture) -> None:
+    storage = TABLES[0].insert(*THREE_ROWS).build()
+    updated(storage, 1)
+
+    def refuse(operation: str, path: str) -> None:
+        if operation in EFFECTS and path.endswith(".hfile"):
+            raise UnavailableError("the store is gone", path=path)
+
+    updated(FaultStorage(storage, before=refuse), 1)
+
+    assert "the metadata table was not compacted, and the write goes on: the store is gone" in caplog.text
+    assert compactions(storage) == []
+    updated(storage, 1)
+    assert len(compactions(storage)) == 1
+    assert files_known(storage) == files_committed(storage)
+
+
+@pytest.mark.parametrize("option", ["hoodie.table.services.enabled", "hoodie.metadata.enable"])
+def test_write_does_not_compact_where_services_are_off_or_it_drops_the_metadata_table(option: str) -> None:
+    storage = TABLES[0].insert(*THREE_ROWS).build()
+    updated(storage, 1)
+    seen = FaultStorage(storage)
+
+    updated(seen, 1, **{option: "false"})
+
+    assert not [effect for effect in seen.effects if "compaction" in effect.path]
+
+
+def test_metadata_table_that_lacks_a_write_is_left_to_the_write_that_drops_it() -> None:
+    """Its archiving could take what shows that the write is missing."""
+    storage = TABLES[0].insert(*THREE_ROWS).build()
+    updated(storage, 3, **{"hoodie.table.services.enabled": "false"})
+    undo_delta_commit(load_table(storage), load_table(storage).timeline.completed_writes[-2].requested_time, "9")
+
+    opened(storage, **EVERY_TWO).services.run(only="metadata_table")
+    assert compactions(storage) == []
+
+    updated(storage, 1)
+    assert load_table(storage).config.metadata_partitions == ()
 
 
 @pytest.mark.parametrize("version", [9, 8])

@@ -1,4 +1,4 @@
-"""Inline services: what a write runs before it begins, and after its commit, by its options and the table of services."""
+"""Inline services: what a write runs before it begins and after its commit, by its options and the table of services."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ def compact_before_write(call: ServiceCall) -> None:
     Behind the write its delta commit would be merged, and JVM Hudi could not roll it back. Cost: a listing, and that of
     `maintain_metadata_table` where it is due; nothing without a metadata table, or where the write drops it.
     """
-    options = call.config
-    if not options.compaction.services_enabled or call.settings.metadata_table is False:
+    if not call.config.compaction.services_enabled or call.settings.metadata_table is False:
         return
     try:
-        with span("metadata_table"):
-            if metadata_table_due(call).is_due:
+        if metadata_table_due(call).is_due:
+            with span("metadata_table"):
                 maintain_metadata_table(call)
     except Exception as error:  # noqa: BLE001  # the write needs no compaction before it
         trace = None if isinstance(error, HudiError) else error

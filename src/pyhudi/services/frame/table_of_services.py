@@ -219,5 +219,5 @@ SERVICES: Final = (
     ),
     Service(name="archive", mode=lambda call: _automatic_mode(call.config.archiving), due=archiving_due, run=_archive),
 )
-"""All services. A write rolls dead writers back, and compacts the metadata table (`inline.compact_before_write`), before
-it begins, and so not after its commit."""
+"""All services. A write rolls dead writers back and compacts the metadata table (`inline.py`) before it begins, and so
+not after its commit."""

@@ -1,8 +1,8 @@
 """Compaction of the metadata table: the logs of its file groups are merged into base files, under the table lock.
 
 Under the lock no delta commit can come in between, and readers are not in the way: they read the previous slices until
-the completed instant is there. A compaction that died is executed again from its plan: in table version 6 the logs of
-later delta commits are named after it.
+the completed instant is there. A compaction that died is withdrawn (`undo.py`), and the next one merges its logs. In
+table version 6 it is executed again from its plan: there the logs of later delta commits are named after it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.lookup import read_group
 from pyhudi.metadata_table.partitions.maintained import kept_partitions, maintained_partition
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.metadata_table.write_checks import INITIAL_PREFIX
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
@@ -67,14 +66,9 @@ _TASK = "0-0-2"
 
 
 def delta_commits_since_compaction(inner: Timeline) -> int:
-    """How many delta commits of the metadata table a compaction would merge. Pure."""
+    """How many delta commits of the metadata table a compaction would merge, with those that built it. Pure."""
     newest = newest_compaction(inner) or ""
-    return sum(
-        write.action is Action.DELTA_COMMIT
-        and not write.requested_time.startswith(INITIAL_PREFIX)
-        and (write.completion_time or write.requested_time) > newest
-        for write in inner.completed_writes
-    )
+    return sum(write.action is Action.DELTA_COMMIT and position_of(write) > newest for write in inner.completed_writes)
 
 
 def newest_compaction(inner: Timeline) -> InstantTime | None:

@@ -14,7 +14,7 @@ from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.metadata_table.undo import withdraw_log_compactions
+from pyhudi.metadata_table.undo import withdraw_compactions
 from pyhudi.metadata_table.write_checks import problem_for_writes
 from pyhudi.services.archiving.archive import files_of_instants
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
@@ -38,6 +38,8 @@ COMMITS_MIN = 20
 COMMITS_MAX = 30
 """JVM Hudi's defaults for the metadata table."""
 SLICES_KEPT = 2
+ADDED_BY_A_WRITE = 3
+"""Delta commits of a write, of the compaction or clustering after it, and of the clean."""
 
 
 def metadata_table_due(call: ServiceCall) -> Due:
@@ -48,8 +50,7 @@ def metadata_table_due(call: ServiceCall) -> Due:
     if not kept_partitions(call.table):
         return Due(False, "the table has no metadata table")
     state = load_metadata_state(call.table)
-    enough = call.config.metadata_table.compact_after
-    commits = delta_commits_since_compaction(state.timeline)
+    enough, commits = _enough(call), delta_commits_since_compaction(state.timeline)
     reason = f"{commits} of {enough} delta commits of the metadata table since its last compaction"
     if state.timeline.pending_compactions:
         return Due(True, reason)
@@ -60,6 +61,15 @@ def metadata_table_due(call: ServiceCall) -> Due:
     if is_due and waits_for is not None:
         return Due(False, f"{reason}, which waits for the pending action {waits_for}")
     return Due(is_due, reason)
+
+
+def _enough(call: ServiceCall) -> int:
+    """How many delta commits are compacted: so few that there are not as many as the option says after the next write.
+
+    A rollback of JVM Hudi first compacts a metadata table that has so many, and then refuses a write that it has merged
+    with it.
+    """
+    return max(call.config.metadata_table.compact_after - ADDED_BY_A_WRITE, 1)
 
 
 def _logs_may_be_due(call: ServiceCall, state: MetadataState) -> bool:
@@ -82,13 +92,12 @@ def maintain_metadata_table(call: ServiceCall) -> tuple[Work, ...]:
         if not metadata_table_due(call).is_due or problem_for_writes(call.table) is not None:
             return ()
         lock.check_held()
-        withdraw_log_compactions(call.table)
+        withdraw_compactions(call.table)
         finished = finish_compactions(call, lock.check_held)
         state = load_metadata_state(call.table)
         if in_the_way(call.table, state.timeline) is not None:
             return ()
-        enough = call.config.metadata_table.compact_after
-        if not finished and delta_commits_since_compaction(state.timeline) < enough:
+        if not finished and delta_commits_since_compaction(state.timeline) < _enough(call):
             return _join(call, state, lock.check_held)
         done = compact(call, lock.check_held)
         lock.check_held()
