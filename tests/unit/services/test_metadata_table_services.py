@@ -12,6 +12,7 @@ from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.folders import inner_version
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.metadata_table.undo import is_merged, undo_delta_commit
+from pyhudi.services.metadata_table.compaction import delta_commits_since_compaction
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import Timeline, load_timeline
@@ -108,9 +109,30 @@ def test_newest_write_is_never_merged_so_that_jvm_hudi_can_roll_it_back(table: T
     assert len(merging) >= 2
 
 
+@pytest.mark.parametrize("table", [with_files(9, "cow"), with_files(6, "mor")], ids=str)
+def test_no_write_leaves_as_many_delta_commits_as_a_rollback_of_jvm_hudi_compacts(table: TableBuilder) -> None:
+    """With a compaction and a clean after each of them; JVM Hudi counts those that built the metadata table, too."""
+    storage = table.insert(*THREE_ROWS).build()
+    services = {
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.clean.commits.retained": "1",
+    }
+    since = []
+
+    for moment in range(12):
+        written = rows((1, "oslo", moment + 2, "c"))
+        opened(storage, **services).upsert(written)
+        since.append(delta_commits_since_compaction(inner(storage)))
+
+    assert max(since) < 10
+    assert compactions(storage)
+
+
 def test_write_goes_on_when_the_compaction_before_it_fails(caplog: pytest.LogCaptureFixture) -> None:
     storage = TABLES[0].insert(*THREE_ROWS).build()
     updated(storage, 1)
+    before = compactions(storage)
 
     def refuse(operation: str, path: str) -> None:
         if operation in EFFECTS and path.endswith(".hfile"):
@@ -119,9 +141,9 @@ def test_write_goes_on_when_the_compaction_before_it_fails(caplog: pytest.LogCap
     updated(FaultStorage(storage, before=refuse), 1)
 
     assert "the metadata table was not compacted, and the write goes on: the store is gone" in caplog.text
-    assert compactions(storage) == []
+    assert compactions(storage) == before
     updated(storage, 1)
-    assert len(compactions(storage)) == 1
+    assert len(compactions(storage)) == len(before) + 1
     assert files_known(storage) == files_committed(storage)
 
 
