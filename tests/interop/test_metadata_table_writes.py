@@ -245,27 +245,17 @@ def test_log_compactions_in_turn_keep_one_metadata_table(
     assert pyhudi.HudiTable.for_path(str(path)).inspect.metadata_check().to_pylist() == []
 
 
-MERGING = {
-    "compacted": {**JOINING, "hoodie.metadata.log.compaction.enable": "false"},
-    "joined": {**JOINING, "hoodie.metadata.compact.max.delta.commits": "100"},
+COMPACTING = {
+    **JOINING,
+    "hoodie.metadata.log.compaction.enable": "false",
+    "hoodie.metadata.compact.max.delta.commits": "3",
 }
+#: A rollback of JVM Hudi compacts a metadata table with ten delta commits, and then refuses.
+ALSO_JOINING = {**JOINING, "hoodie.metadata.compact.max.delta.commits": "10"}
 
 
-def merged(path: Path) -> list[str]:
-    """The compactions of the metadata table, of either kind."""
-    return sorted({*joined(path), *load_metadata_state(load_table(store(path))).compactions})
-
-
-def upserted_until_merged(path: Path, given: dict[str, str], first: int) -> pa.Table:
-    """Write until the metadata table has just been compacted; the rows before the last write."""
-    before, number = merged(path), first
-    while merged(path) == before:
-        assert number < first + 8
-        table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
-        rows = table.scan().to_arrow()
-        table.upsert(batch(range(number, number + 4), number))
-        number += 1
-    return rows
+def compactions(path: Path) -> list[str]:
+    return sorted(load_metadata_state(load_table(store(path))).compactions)
 
 
 @pytest.mark.parametrize(
@@ -281,11 +271,22 @@ def test_jvm_hudi_rolls_the_newest_write_back_after_we_compacted_the_metadata_ta
     version: int, how: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle, path, name = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t", f"newest_{version}_{how}"
-    every_three = {"hoodie.metadata.compact.max.delta.commits": "3"} if how == "compacted" else {}
+    merged, merging = (compactions, COMPACTING) if how == "compacted" else (joined, ALSO_JOINING)
     # JVM Hudi 1.2.0 builds bounds of partitions in its rollback if there are none, and with the rows that go.
     bounds = {"hoodie.metadata.index.partition.stats.enable": "true" if version == 9 else "false"}
-    given = {**options(version, "COPY_ON_WRITE"), **MERGING[how], **every_three, **bounds}
+    given = {**options(version, "COPY_ON_WRITE"), **merging, **bounds}
     theirs = {key: value for key, value in given.items() if key != "hoodie.write.table.version"}
+
+    def upserted_until_merged(first: int) -> pa.Table:
+        """Write until the metadata table has just been compacted; the rows before the last write."""
+        before, number = merged(path), first
+        while merged(path) == before:
+            assert number < first + 10
+            table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
+            rows = table.scan().to_arrow()
+            table.upsert(batch(range(number, number + 4), number))
+            number += 1
+        return rows
 
     def roll_back(rows: pa.Table) -> None:
         newest = load_table(store(path)).timeline.completed_writes[-1].requested_time
@@ -302,9 +303,9 @@ def test_jvm_hudi_rolls_the_newest_write_back_after_we_compacted_the_metadata_ta
 
     pyhudi.save(batch(range(6), 0), str(path), hudi_options=given)
     oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    roll_back(upserted_until_merged(path, given, 1))
+    roll_back(upserted_until_merged(1))
 
-    upserted_until_merged(path, given, 11)
+    upserted_until_merged(11)
     rows = pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()
     oracle.write(path, batch(range(20, 25), 20), theirs)
     roll_back(rows)
@@ -313,6 +314,6 @@ def test_jvm_hudi_rolls_the_newest_write_back_after_we_compacted_the_metadata_ta
     live("a write of ours")
     oracle.write(path, batch(range(5, 35), 31), theirs)
     live("a write of JVM Hudi")
-    upserted_until_merged(path, given, 40)
+    upserted_until_merged(40)
     live("a compaction of ours")
     assert differences(oracle, path) == []
