@@ -1,4 +1,4 @@
-"""Inline services: what a write runs before it begins and after its commit, by its options and the table of services."""
+"""Inline services: what a write runs before it begins and after its commit, by its options and the service table."""
 
 from __future__ import annotations
 
