@@ -18,9 +18,8 @@ from pyhudi.markup import Shown
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileSlice
-from pyhudi.table.file_system_view import SlicesByPartition
+from pyhudi.table.file_system_view import SlicesByPartition, load_view
 from pyhudi.table.lister import EngineLister
-from pyhudi.table.remembered_files import latest_slices
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.timeline import position_of
 
@@ -330,7 +329,8 @@ class Inspect:
 
     def _latest(self) -> SlicesByPartition:
         state = self._handle.state
-        return latest_slices(state, EngineLister(state.storage, self._handle.engine))
+        lister = EngineLister(state.storage, self._handle.engine)
+        return load_view(state.storage, state.timeline, lister=lister).latest
 
     def _writes(self) -> Iterator[tuple[Instant, CommitMetadata]]:
         state = self._handle.state

@@ -54,10 +54,10 @@ def test_change_of_version_lists_the_compacted_table_once(nine: Watched) -> None
     assert nine.listings == OF_TABLE + len(CITIES) + OF_TABLE
 
 
-def test_looks_at_one_table_object_list_it_once(nine: Watched) -> None:
+def test_each_look_at_a_table_lists_it_in_tasks_as_readers_do(nine: Watched) -> None:
     assert nine.table.inspect.partitions().num_rows == nine.table.inspect.files().num_rows == len(CITIES)
 
-    assert (nine.folders, nine.listings) == ([IN_TASKS], OF_TABLE)
+    assert (nine.folders, nine.listings) == ([IN_TASKS, IN_TASKS], 2 * OF_TABLE)
 
 
 def test_source_of_a_bootstrap_is_listed_in_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
