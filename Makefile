@@ -161,6 +161,7 @@ bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partitio
 	$(PY) benchmarks/many_files.py
 	$(PY) benchmarks/many_groups.py
 	$(PY) benchmarks/reads_on_s3.py
+	$(PY) benchmarks/writes_on_s3.py
 
 bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness, many tables
 	$(PY) tools/oracle/setup.py

@@ -110,17 +110,23 @@ def jvm_hudi(folder: str) -> Iterator[Callable[[Mapping[str, Any]], int]]:
         asks.close()
 
 
-def main() -> None:
+@contextlib.contextmanager
+def counted_server() -> Iterator[tuple[Any, Any, Callable[[Mapping[str, Any]], int]]]:
+    """A server, the relay before it that counts requests, and `jvm_hudi`."""
     sys.path.insert(0, str(REPOSITORY))
     from tests.support import columns_on_s3, minio
-
-    import pyhudi
 
     with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
         (Path(home) / "data" / minio.BUCKET).mkdir(parents=True)
         server = stack.enter_context(minio.running(minio.server_program(), Path(home)))
         received = stack.enter_context(columns_on_s3.counted(server))
-        ask = stack.enter_context(jvm_hudi(home))
+        yield server, received, stack.enter_context(jvm_hudi(home))
+
+
+def main() -> None:
+    import pyhudi
+
+    with counted_server() as (server, received, ask):
         store = received.server.options
         for case, options in CASES.items():
             path = server.new_root("s3a")
