@@ -207,7 +207,10 @@ def test_both_syncs_in_turn_leave_what_one_alone_would_and_both_read_by_name(
     expected = [[1, 9.5], [2, 2.5], [3, 3.5], [4, 4.5]]
     assert cow == mor == real_time == expected
     assert read_optimized[0] == [1, 1.5]
-    assert by_pyhudi(tmp_path, metastore, queries) == [cow, mor, read_optimized, real_time]
+    call = {"query": f"CALL hive_sync(table => 'turns.cow', metastore_uri => '{metastore.uri}')"}
+    *read, called = by_pyhudi(tmp_path, metastore, [*queries, call])
+    assert read == [cow, mor, read_optimized, real_time]
+    assert called == [["success"]]
     before = objects(metastore, "turns")
     for name in names:
         table = pyhudi.HudiTable.for_path(tmp_path / name)
