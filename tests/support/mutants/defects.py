@@ -325,8 +325,8 @@ def load_after_listing(storage: Storage) -> Any:
     return load_table(storage)
 
 
-def committed_files_that_replace_nothing(*call: Any) -> CommittedFiles:
-    return replace(committed_files(*call), replaced={})
+def committed_files_that_replace_nothing(*call: Any, **named: Any) -> CommittedFiles:
+    return replace(committed_files(*call, **named), replaced={})
 
 
 def view_of_what_was_listed_before(storage: Storage, timeline: Timeline, *rest: Any) -> Any:
