@@ -2,7 +2,7 @@
 
 Each writes a table of its own on one MinIO, through a relay that counts requests: 10,000 rows in four partitions, then
 upserts of 100 rows, with the services that the defaults run. Counted are ten, after twelve: a clean follows each,
-and the mean has the compaction of the metadata table, which comes after each tenth. No commit is archived yet.
+and the mean has a compaction of the metadata table. No commit is archived yet.
 `--write-docs` puts the table, with the price of a month of such commits, into `docs/benchmarks.md`.
 """
 
@@ -59,6 +59,11 @@ def writer_here(path: str, options: Mapping[str, str]) -> Writer:
     return write
 
 
+def writer_of_jvm_hudi(ask: Callable[[dict[str, Any]], Any], asked: dict[str, Any]) -> Writer:
+    """What has each write made by JVM Hudi. `ask`: tells it what to do."""
+    return lambda turn: ask({**asked, "turn": turn})
+
+
 def requests_of_a_commit(write: Writer, requests: list[str]) -> dict[str, float]:
     """How many requests of each kind the relay sees for a commit, in the mean."""
     found: Counter[str] = Counter()
@@ -96,7 +101,7 @@ def main() -> None:
             asked = {"do": "write", "store": {**store, **pool}, "options": options, "path": server.new_root("s3a")}
             writers = {
                 "pyhudi without Spark": here,
-                "JVM Hudi 1.2.0": lambda turn, asked=asked: ask({**asked, "turn": turn}),
+                "JVM Hudi 1.2.0": writer_of_jvm_hudi(ask, asked),
             }
             for writer, write in writers.items():
                 requests = requests_of_a_commit(write, received.requests)
