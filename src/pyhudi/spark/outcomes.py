@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
+from pyhudi import errors
 from pyhudi.errors import HudiError, InternalError, OutOfSpaceError, WorkerEnvironmentError
 from pyhudi.spark.settings import is_connect
 from pyhudi.storage.metered import Totals, begin_counting_task, count_calls_of_task
@@ -39,7 +42,31 @@ _FULL_DISK = re.compile(
     r"No space left on device|Disk quota exceeded|(?:(?<=IOException: )|(?<=\[Errno 27\] ))File too large"
 )
 _MORE_THAN_COLLECTED = re.compile(r"is bigger than (?:local )?spark\.driver\.maxResultSize")
+_MARK = "pyhudi's error of the input: "
+_FAILURE_OF_INPUT = re.compile(f"{_MARK}([A-Za-z0-9+/=]+)\\.")
 _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
+
+
+def failure_of_input(error: HudiError) -> RuntimeError:
+    """What a task raises that reads the input of a write. Spark makes text of it, in which `collected` finds the error.
+
+    The text is JSON: what stands in it may come from the input, so it is not unpickled.
+    """
+    said = {"kind": type(error).__name__, "message": error.message, "context": error.context}
+    text = base64.b64encode(json.dumps(said, default=str).encode()).decode()
+    return RuntimeError(f"{error}\n{_MARK}{text}.")
+
+
+def _failure_in(text: str) -> HudiError | None:
+    """The error that `failure_of_input` put into a text."""
+    found = _FAILURE_OF_INPUT.findall(text)
+    if not found:
+        return None
+    said = json.loads(base64.b64decode(found[-1]))  # the words of the error, which may imitate it, come before
+    kind = getattr(errors, said["kind"], None)
+    if not (isinstance(kind, type) and issubclass(kind, HudiError)):
+        return None
+    return kind(said["message"], **said["context"])
 
 
 def outcome(task: int, function: Callable[..., Any], *arguments: Any) -> pa.RecordBatch:
@@ -123,7 +150,9 @@ def _max_result_size(spark: SparkSession) -> int | None:
 
 
 def _explained(text: str, description: str) -> HudiError | None:
-    """The error for a job that failed because of where it ran, or None if it failed for another reason."""
+    """The error for a job that failed because of where it ran or of its input, or None for another reason."""
+    if (failed := _failure_in(text)) is not None:
+        return failed
     full = _FULL_DISK.search(text)
     if full is not None:
         return OutOfSpaceError(

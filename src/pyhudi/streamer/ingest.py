@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_streamer import StreamerOptions
@@ -25,9 +27,10 @@ from pyhudi.streamer.checkpoints import (
     resumption,
 )
 from pyhudi.streamer.error_table import ErrorTable, error_table_of, write_errors
+from pyhudi.streamer.on_spark import spark_of
 from pyhudi.streamer.result import Idle, IngestedBatch
 from pyhudi.streamer.settings import Settings
-from pyhudi.streamer.sources.protocol import Pull, Rows, Source
+from pyhudi.streamer.sources.protocol import Pull, ReadBatch, Rows, Source
 from pyhudi.streamer.watermarks import watermark_of_topic
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.watermarks import WATERMARK_KEY
@@ -35,6 +38,9 @@ from pyhudi.telemetry.metrics import metrics_observer
 from pyhudi.write.create import create_for_rows, removed_on_failure
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _NAME: Final = "hoodie.table.name"
 _REMEMBERED_SECONDS: Final = 60.0
@@ -53,26 +59,43 @@ class Quiet:
     table_name: str | None = None
 
 
+def _rows_here(pull: Pull, wanted: pa.Schema | None, stored: pa.Schema | None) -> Rows:
+    return pull.read(wanted, stored)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingestion:
-    """A streamer that is set up: its settings, its source, the store of its table, and its error table."""
+    """A streamer that is set up: its settings, its source, the store of its table, and its error table.
+
+    `read` makes the rows of a batch for the engine, which writes them.
+    """
 
     settings: Settings
     source: Source
     storage: Storage
     engine: Engine
+    read: ReadBatch = _rows_here
     errors: ErrorTable | None = None
     environment: Environment = SYSTEM
     quiet: Quiet = field(default_factory=Quiet, init=False, repr=False, compare=False)
 
 
-def new_ingestion(settings: Settings, source: Source, storage: Storage, environment: Environment = SYSTEM) -> Ingestion:
-    """A streamer that runs in this process."""
+def new_ingestion(
+    settings: Settings,
+    source: Source,
+    storage: Storage,
+    environment: Environment = SYSTEM,
+    *,
+    spark: SparkSession | None = None,
+) -> Ingestion:
+    """A streamer that runs in this process, or on a session of Spark. Raises as `spark_of`."""
+    engine, read = (LocalEngine(), _rows_here) if spark is None else spark_of(spark, settings)
     return Ingestion(
         settings=settings,
         source=source,
         storage=storage,
-        engine=LocalEngine(),
+        engine=engine,
+        read=read,
         errors=error_table_of(settings.path, settings.options),
         environment=environment,
     )
@@ -218,7 +241,7 @@ def _next_batch(
         if pull is None and not settings.commits_without_change:
             _nothing_new(ingestion, table, after)
             return None, None
-        batch = batch_of(pull, settings, table, config, ingestion.errors)
+        batch = batch_of(pull, settings, table, config, ingestion.errors, ingestion.read)
         if batch is not None or pull is None:
             return pull, batch
         if pull.must_be_kept:
@@ -260,14 +283,16 @@ def _written(
             ignore_checkpoint=settings.ignore_checkpoint,
         )
         config = _with_checkpoint(config, kept, begin.batch_id)
-    created = table is None and create_for_rows(rows, storage, config, options, ingestion.engine)
+    # A batch without rows is none of Spark's.
+    engine = ingestion.engine if ingestion.engine.accepts(rows) else LocalEngine()
+    created = table is None and create_for_rows(rows, storage, config, options, engine)
     with removed_on_failure(storage, config, ingestion.environment, created=created):
         done = write(
             rows,
             storage,
             config=config,
             options=options,
-            engine=ingestion.engine,
+            engine=engine,
             environment=ingestion.environment,
             known=frozenset() if table is None else table.timeline.completed_times,
         )

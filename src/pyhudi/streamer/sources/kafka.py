@@ -35,7 +35,7 @@ from pyhudi.streamer.sources.moved_keys import (
     put_off_deletes,
     with_deletes,
 )
-from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull
+from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Part, Pull
 from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource, TablesOf
 from pyhudi.streamer.sources.routed_changes import tables_of_avro, tables_of_json
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
@@ -44,6 +44,10 @@ JSON: Final = "JsonKafkaSource"
 AVRO: Final = "AvroKafkaSource"
 _FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
 _START: Final = "auto.offset.reset"
+_MESSAGES_OF_PART: Final = 100_000
+"""So many offsets of a partition one task of Spark reads at most."""
+_MESSAGE_BYTES: Final = 200
+"""About what a message takes, to plan tasks."""
 _ROUTE: Final = "hoodie.streamer.source.kafka.route.values"
 
 
@@ -92,9 +96,24 @@ class KafkaSource:
             read=functools.partial(self._rows, fetch),
             read_apart=functools.partial(self._rows_apart, topic_id, fetch),
             items=sum(end.values()) - sum(begin.values()),
+            parts=None if self.has_moved_keys else functools.partial(self._parts, begin, end),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
             behind=_behind(begin, bounds),
         )
+
+    def _parts(self, begin: Offsets, end: Offsets) -> list[Part]:
+        """A batch in ranges of one partition each."""
+        return [
+            Part(functools.partial(self._rows_of_range, partition, first, last), (last - first) * _MESSAGE_BYTES)
+            for partition, stop in sorted(end.items())
+            for first in range(begin[partition], stop, _MESSAGES_OF_PART)
+            for last in [min(first + _MESSAGES_OF_PART, stop)]
+        ]
+
+    def _rows_of_range(
+        self, partition: int, first: int, last: int, wanted: pa.Schema | None, stored: pa.Schema | None
+    ) -> pa.Table:
+        return self._rows(lambda: self._messages({partition: first}, {partition: last}), wanted, stored)
 
     def read_range(self, after: Checkpoint, *, limit: int | None) -> Range | None:
         """See `Topic.read_range`. Cost: three requests to the broker, and a read of the messages."""

@@ -95,6 +95,10 @@ class Broker:
     options: Mapping[str, str] = field(repr=False)
     _admins: dict[int, Any] = field(default_factory=dict, init=False, repr=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it is the broker of that process."""
+        return broker_of, (dict(self.options),)
+
     def admin(self) -> Any:
         """The client that asks for the bounds of topics. Cost: none until it is asked."""
         process = os.getpid()

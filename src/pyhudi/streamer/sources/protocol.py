@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Union
 
 import pyarrow as pa
 
 from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.apart import Apart
 
-Rows: TypeAlias = pa.Table | pa.RecordBatchReader
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Rows: TypeAlias = Union[pa.Table, pa.RecordBatchReader, "DataFrame"]
+"""The rows of a batch: in this process, or what Spark's tasks read."""
 Check: TypeAlias = Callable[[pa.Table], None]
 """Raises `UnreadableError` where one of these records cannot become a row."""
 PARTITION: Final = "_hoodie_kafka_source_partition"
@@ -29,6 +33,19 @@ class ReadApart(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task can read of a batch: a range of a topic, or a file. It can be pickled.
+
+    Attributes:
+        read: makes the rows, as `Pull.read`.
+        size: about how many bytes it has.
+    """
+
+    read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
+    size: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull:
     """What a source has to give after a checkpoint.
@@ -42,6 +59,7 @@ class Pull:
         read_apart: the same, with what cannot be read apart from the rows. With `fits` a value that is not of the type
             of the table's column cannot be read; nor can a message of a topic for which `check` raises. None for a
             source without records that could fail alone.
+        parts: the batch in parts, which together have the rows of `read`; None for a source that is read as a whole.
         committed: what is to be done after the commit, as to tell a queue. The commit holds, whatever becomes of it.
         must_be_kept: whether the source would be at another place without this checkpoint, and pass something over.
         behind: how many messages of a topic come after the checkpoint, those of this batch among them; None where the
@@ -52,9 +70,14 @@ class Pull:
     read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
     items: int
     read_apart: ReadApart | None = field(default=None, repr=False)
+    parts: Callable[[], Sequence[Part]] | None = field(default=None, repr=False)
     committed: Callable[[], None] | None = field(default=None, repr=False)
     must_be_kept: bool = False
     behind: int | None = None
+
+
+ReadBatch: TypeAlias = Callable[[Pull, pa.Schema | None, pa.Schema | None], Rows]
+"""Makes the rows of a batch; `wanted` and `stored` as of `Pull.read`."""
 
 
 class Source(Protocol):
