@@ -114,7 +114,7 @@ def test_files_that_tasks_read_make_the_table_and_checkpoint_of_one_process(
 def test_partitions_of_a_topic_that_tasks_read_make_the_table_of_one_process(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "_MESSAGES_OF_PART", 40)
+    monkeypatch.setattr(kafka, "MESSAGES_OF_PART", 40)
     topic = broker.new_topic(partitions=3)
     conf = {**KEYS, "bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
     for turn in (1, 2):

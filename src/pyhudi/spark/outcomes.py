@@ -43,7 +43,7 @@ _FULL_DISK = re.compile(
 )
 _MORE_THAN_COLLECTED = re.compile(r"is bigger than (?:local )?spark\.driver\.maxResultSize")
 _MARK = "pyhudi's error of the input: "
-_FAILURE_OF_INPUT = re.compile(f"{_MARK}([A-Za-z0-9+/=]+)\\.")
+_FAILURE_OF_INPUT = re.compile(rf"\[{_MARK}([A-Za-z0-9+/=]+)\]")
 _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
 
 
@@ -54,7 +54,7 @@ def failure_of_input(error: HudiError) -> RuntimeError:
     """
     said = {"kind": type(error).__name__, "message": error.message, "context": error.context}
     text = base64.b64encode(json.dumps(said, default=str).encode()).decode()
-    return RuntimeError(f"{error}\n{_MARK}{text}.")
+    return RuntimeError(f"{error} [{_MARK}{text}]")
 
 
 def _failure_in(text: str) -> HudiError | None:

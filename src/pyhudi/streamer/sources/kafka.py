@@ -44,7 +44,7 @@ JSON: Final = "JsonKafkaSource"
 AVRO: Final = "AvroKafkaSource"
 _FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
 _START: Final = "auto.offset.reset"
-_MESSAGES_OF_PART: Final = 100_000
+MESSAGES_OF_PART: Final = 100_000
 """So many offsets of a partition one task of Spark reads at most."""
 _MESSAGE_BYTES: Final = 200
 """About what a message takes, to plan tasks."""
@@ -106,8 +106,8 @@ class KafkaSource:
         return [
             Part(functools.partial(self._rows_of_range, partition, first, last), (last - first) * _MESSAGE_BYTES)
             for partition, stop in sorted(end.items())
-            for first in range(begin[partition], stop, _MESSAGES_OF_PART)
-            for last in [min(first + _MESSAGES_OF_PART, stop)]
+            for first in range(begin[partition], stop, MESSAGES_OF_PART)
+            for last in [min(first + MESSAGES_OF_PART, stop)]
         ]
 
     def _rows_of_range(
