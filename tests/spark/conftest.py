@@ -10,12 +10,13 @@ import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.support.kafka import broker
+from tests.support.registries import small_registry
 from tests.support.spark import spark
 
 from pyhudi.spark.capabilities import IS_4
 from pyhudi.spark.frames import arrow_of_frame, frame_of_arrow
 
-__all__ = ["broker", "spark"]
+__all__ = ["broker", "small_registry", "spark"]
 
 _HERE = Path(__file__).parent
 

@@ -59,13 +59,6 @@ def test_spark_example_of_merge_on_read_writes_a_merge_on_read_table(spark: Any,
     assert pyhudi.HudiTable.for_path(f"{tmp_path}/mor-trips").inspect.detail().type == "MERGE_ON_READ"
 
 
-def test_spark_example_of_ingestion_reads_a_folder_by_tasks(spark: Any, tmp_path: Path) -> None:
-    assert run("docs/ingestion.md", tmp_path, spark=spark)["ingested"].rows == 2
-
-    trips = pyhudi.HudiTable.for_path(f"{tmp_path}/spark-trips")
-    assert trips.scan(["id", "city"]).count() == 2
-
-
 @pytest.mark.skipif(not HAS_PYTHON_SOURCES, reason="before PySpark 4.0 no stream reads a Hudi table")
 def test_spark_example_of_streaming_copies_the_dear_trips(spark: Any, tmp_path: Path) -> None:
     trips = pyhudi.HudiTable.create(f"{tmp_path}/stream-trips", schema=TRIPS, record_key="id", ordering_fields="ts")

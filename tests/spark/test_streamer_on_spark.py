@@ -1,227 +1,247 @@
-"""A streamer on Spark: its tasks read topics and folders, and the table is that of a streamer without Spark."""
+"""The streamer on Spark: tasks read the source, and the table is that of a run without Spark."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import pickle
-from decimal import Decimal
+import struct
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
-import pyarrow.orc as pa_orc
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from tests.support.kafka import Broker
+from tests.support.pages import ROOT, blocks, run_block
+from tests.support.programs import told_by
+from tests.support.registries import Registry
 
 import pyhudi
-from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
+import pyhudi.streamer
+from pyhudi.errors import ConfigError, SchemaMismatchError, SourceError, UnsupportedFeatureError
 from pyhudi.spark import outcomes
-from pyhudi.streamer import StreamerConfig, run, run_many
-from pyhudi.streamer.checkpoints import Checkpoint
-from pyhudi.streamer.settings import settings_of
-from pyhudi.streamer.sources import kafka
-from pyhudi.streamer.sources.open import open_source
 
-pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(600)]
-SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("city", pa.string()),
-        pa.field("fare", pa.decimal128(9, 2)),
-        pa.field("at", pa.timestamp("us", "UTC")),
-        pa.field("tags", pa.list_(pa.string())),
-        pa.field("ts", pa.int64()),
-    ]
-)
-META = ("_hoodie_record_key", "_hoodie_partition_path")
-KEYS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.partitionpath.field": "city"}
+pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
+
+PROGRAM = Path(__file__).with_name("streamer_retry_program.py")
+CHANGING = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name")
+TOPIC, ROOT_OF_FILES = "hoodie.streamer.source.kafka.topic", "hoodie.streamer.source.dfs.root"
 
 
-def trips(first: int, count: int, ts: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": key,
-            "city": ("oslo", "graz", "bern")[key % 3],
-            "fare": str(Decimal(key) / 4),
-            "at": f"2026-11-{1 + key % 28:02}T10:00:00Z",
-            "tags": [f"t{key % 5}", None] if key % 2 else None,
-            "ts": ts,
-        }
-        for key in range(first, first + count)
-    ]
-
-
-def rows_of(given: list[dict[str, Any]]) -> pa.Table:
-    texts = pa.Table.from_pylist(
-        given, schema=SCHEMA.set(2, pa.field("fare", pa.string())).set(3, pa.field("at", pa.string()))
-    )
-    for name in ("fare", "at"):
-        place = texts.schema.get_field_index(name)
-        texts = texts.set_column(place, SCHEMA.field(name), texts[name].cast(SCHEMA.field(name).type))
-    return texts
-
-
-def answer(path: Path) -> list[dict[str, Any]]:
-    """All rows of a table with their keys and partitions, in order."""
-    table = pyhudi.HudiTable.for_path(path)
-    return sorted(table.scan([*META, *SCHEMA.names]).to_arrow().to_pylist(), key=lambda row: row["id"])
-
-
-def both(spark: Any, folder: Path, **arguments: Any) -> tuple[Any, Any]:
-    """What a streamer without Spark and one on Spark say of a round."""
-    given = {"source_ordering_fields": "ts", "schema": SCHEMA, **arguments}
-    return run(folder / "here", **given), run(folder / "spark", spark=spark, **given)
-
-
-def put(folder: Path, name: str, given: list[dict[str, Any]], kind: str, *, second: int) -> None:
-    """A file of a source, with a time of its own."""
+def put(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
     folder.mkdir(exist_ok=True)
-    path, rows = folder / f"{name}.{kind}", rows_of(given)
-    if kind == "json":
-        path.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
-    elif kind == "orc":
-        pa_orc.write_table(rows, path)
+    if name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), folder / name)
     else:
-        pq.write_table(rows, path)
-    os.utime(path, (second, second))
+        (folder / name).write_text("\n".join(map(json.dumps, rows)))
+    os.utime(folder / name, (1_700_000_000, 1_700_000_000))
 
 
-@pytest.mark.parametrize(
-    ("kind", "source"), [("json", "JsonDFSSource"), ("parquet", "ParquetDFSSource"), ("orc", "ORCDFSSource")]
-)
-def test_files_that_tasks_read_make_the_table_and_checkpoint_of_one_process(
-    kind: str, source: str, spark: Any, tmp_path: Path
-) -> None:
-    conf = {**KEYS, "hoodie.streamer.source.dfs.root": str(tmp_path / "files")}
-    for number in range(3):
-        put(tmp_path / "files", f"f{number}", trips(100 * number, 130, number), kind, second=1_000 + number)
-    first = both(spark, tmp_path, source_class=source, hoodie_conf=conf)
-    put(tmp_path / "files", "late", trips(50, 100, 9), kind, second=2_000)
-    second = both(spark, tmp_path, source_class=source, hoodie_conf=conf)
-
-    assert answer(tmp_path / "spark") == answer(tmp_path / "here")
-    assert len(answer(tmp_path / "spark")) == 330
-    for here, on_spark in (first, second):
-        assert on_spark.checkpoint == here.checkpoint
-        assert (on_spark.batches, on_spark.items) == (here.batches, here.items)
-    schemas = [pyhudi.HudiTable.for_path(tmp_path / name).schema for name in ("here", "spark")]
-    assert schemas[0] == schemas[1]
-    assert both(spark, tmp_path, source_class=source, hoodie_conf=conf)[1].batches == 0
+def run(path: Path, source_class: str, options: dict[str, str], **given: Any) -> pyhudi.streamer.StreamerResult:
+    conf = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t", **options}
+    given = {"source_ordering_fields": "ts", **given}
+    return pyhudi.streamer.run(path, source_class=source_class, hoodie_conf=conf, **given)
 
 
-def test_partitions_of_a_topic_that_tasks_read_make_the_table_of_one_process(
+def stored(path: Path) -> tuple[pa.Schema, list[dict[str, Any]]]:
+    """The columns of a table, and its rows but for what differs between two writes of the same."""
+    rows = pyhudi.HudiTable.for_path(path).scan().to_arrow().drop_columns(list(CHANGING))
+    return rows.schema, rows.sort_by("id").to_pylist()
+
+
+def check_equal(spark: Any, folder: Path, source_class: str, options: dict[str, str], **given: Any) -> list[Any]:
+    """Run a streamer with Spark and without it: the tables and the checkpoints are equal. Gives the rows."""
+    ended = run(folder / "on_spark", source_class, options, spark=spark, **given)
+    local = run(folder / "local", source_class, options, **given)
+    assert (ended.checkpoint, ended.rows) == (local.checkpoint, local.rows)
+    (columns, rows), (local_columns, local_rows) = stored(folder / "on_spark"), stored(folder / "local")
+    if source_class == "JsonKafkaSource":  # whose new columns come in the order of the partitions that answer first
+        columns, local_columns = sorted(columns, key=str), sorted(local_columns, key=str)
+    assert (columns, rows) == (local_columns, local_rows)
+    return rows
+
+
+def test_json_files_give_the_table_of_a_run_without_spark(spark: Any, tmp_path: Path) -> None:
+    landing, options = tmp_path / "landing", {ROOT_OF_FILES: str(tmp_path / "landing")}
+    put(landing, "1.json", [{"id": 1, "ts": 1, "x": 1, "at": "2024-01-01", "in": {"a": None}}, {"id": 2, "ts": 1}])
+    put(landing, "2.json", [{"id": 1, "ts": 2, "x": 1.5, "in": {"a": 7, "b": ["y"]}}, {"id": 3, "ts": 1, "n": 2**63}])
+    rows = check_equal(spark, tmp_path, "JsonDFSSource", options)
+    assert [row["ts"] for row in rows] == [2, 1, 1]
+    put(landing, "3.json", [{"id": 3, "ts": 5, "new": True}])
+    rows = check_equal(spark, tmp_path, "JsonDFSSource", options)
+    assert [row["new"] for row in rows] == [None, None, True]
+    assert run(tmp_path / "on_spark", "JsonDFSSource", options, spark=spark).rows == 0
+
+
+def test_parquet_files_give_the_table_of_a_run_without_spark(spark: Any, tmp_path: Path) -> None:
+    options = {ROOT_OF_FILES: str(tmp_path / "landing")}
+    put(tmp_path / "landing", "1.parquet", [{"id": 1, "ts": 1}, {"id": 2, "ts": 1}])
+    put(tmp_path / "landing", "2.parquet", [{"id": 2, "ts": 2, "tags": ["a", None], "by": {"name": "x"}}])
+    assert [row["tags"] for row in check_equal(spark, tmp_path, "ParquetDFSSource", options)] == [None, ["a", None]]
+
+
+@pytest.mark.parametrize("kind", ["Csv", "Orc", "Avro"])
+def test_files_of_other_kinds_give_the_table_of_a_run_without_spark(spark: Any, tmp_path: Path, kind: str) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    for number, names in enumerate((["id", "ts"], ["id", "ts", "n"])):
+        row, file = dict.fromkeys(names, number), landing / str(number)
+        if kind == "Csv":
+            file.write_text(f"{','.join(names)}\n{','.join(str(value) for value in row.values())}\n")
+        elif kind == "Orc":
+            orc.write_table(pa.Table.from_pylist([row]), file)
+        else:
+            columns = [{"name": name, "type": ["null", "long"]} for name in names]
+            with file.open("wb") as target:
+                fastavro.writer(target, {"type": "record", "name": "row", "fields": columns}, [row])
+    options = {
+        ROOT_OF_FILES: str(landing),
+        "hoodie.streamer.csv.header": "true",
+        "hoodie.streamer.csv.inferSchema": "true",
+    }
+    options = options if kind == "Csv" else {ROOT_OF_FILES: str(landing)}
+    assert [row["n"] for row in check_equal(spark, tmp_path, f"{kind}DFSSource", options)] == [None, 1]
+
+
+def test_columns_of_a_schema_keep_where_they_may_be_null(spark: Any, tmp_path: Path) -> None:
+    put(tmp_path / "landing", "1.parquet", [{"id": 1, "ts": 1, "tags": [{"a": 1}], "price": 1}])
+    tags = pa.list_(pa.field("item", pa.struct([pa.field("a", pa.int64(), nullable=False)]), nullable=False))
+    fields = {"id": pa.int64(), "ts": pa.int64(), "tags": tags, "price": pa.decimal128(20, 2)}
+    schema = pa.schema([pa.field(name, kind, nullable=name == "tags") for name, kind in fields.items()])
+    check_equal(spark, tmp_path, "ParquetDFSSource", {ROOT_OF_FILES: str(tmp_path / "landing")}, schema=schema)
+
+
+def test_topic_gives_the_table_of_a_run_without_spark(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "MESSAGES_OF_PART", 40)
+    from pyhudi.streamer.sources import kafka
+
+    monkeypatch.setattr(kafka, "MESSAGES_OF_A_PART", 3)
     topic = broker.new_topic(partitions=3)
-    conf = {**KEYS, "bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
-    for turn in (1, 2):
-        for partition in range(3):
-            broker.send(topic, trips(70 * partition + turn, 100, turn), partition=partition)
-        here, on_spark = both(spark, tmp_path, source_class="JsonKafkaSource", hoodie_conf=conf)
-        assert (on_spark.checkpoint, on_spark.items) == (here.checkpoint, here.items)
-        assert answer(tmp_path / "spark") == answer(tmp_path / "here")
+    options = {
+        "bootstrap.servers": broker.servers,
+        TOPIC: topic,
+        "hoodie.streamer.source.kafka.append.offsets": "true",
+    }
+    broker.send(topic, [{"id": n, "ts": n, "in": {"a": None}} for n in range(7)])
+    broker.send(topic, [None, {"id": 7, "ts": 1, "x": 1, "in": {"a": 1}}, {"id": 0, "ts": 9, "x": 0.5}], partition=2)
+    rows = check_equal(spark, tmp_path, "JsonKafkaSource", options)
+    assert (len(rows), rows[0]["ts"], rows[1]["in"]) == (8, 9, {"a": None})
+    broker.send(topic, [{"id": 8, "ts": "1", "new": [1]}], partition=1)
+    with pytest.raises(SchemaMismatchError):
+        run(tmp_path / "local", "JsonKafkaSource", options)
+    with pytest.raises(SchemaMismatchError):
+        run(tmp_path / "on_spark", "JsonKafkaSource", options, spark=spark)
 
 
-def test_parts_of_a_topic_can_be_sent_to_tasks_and_have_the_same_rows_each_time(broker: Broker) -> None:
-    topic = broker.new_topic(partitions=2)
-    for partition in range(2):
-        broker.send(topic, trips(70 * partition, 50, 1), partition=partition)
-    conf = {**KEYS, "bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
-    given = StreamerConfig("memory://t", source_class="JsonKafkaSource", schema=SCHEMA, hoodie_conf=conf)
-    pull = open_source(settings_of(given)).pull(Checkpoint(text=None), limit=None)
-    assert pull is not None
-    assert pull.parts is not None
+def test_topic_of_avro_gives_the_table_of_a_run_without_spark(
+    spark: Any, broker: Broker, small_registry: Registry, tmp_path: Path
+) -> None:
+    topic, fields = broker.new_topic(partitions=2), [{"name": name, "type": "long"} for name in ("id", "ts", "new")]
+    for partition, known in enumerate((fields[:2], fields)):
+        schema = {"type": "record", "name": "row", "fields": known}
+        number = small_registry.register(topic, json.dumps(schema))
+        encoded = io.BytesIO(struct.pack(">bI", 0, number))
+        encoded.seek(0, io.SEEK_END)
+        fastavro.schemaless_writer(encoded, schema, {"id": partition, "ts": 1, "new": 5})
+        broker.send(topic, [encoded.getvalue()], partition=partition)
+    options = {
+        "bootstrap.servers": broker.servers,
+        TOPIC: topic,
+        "hoodie.streamer.schemaprovider.registry.url": small_registry.url,
+    }
+    rows = check_equal(spark, tmp_path, "AvroKafkaSource", options)
+    assert [row["new"] for row in rows] == [None, 5]
 
-    parts = [pickle.loads(pickle.dumps(part)) for part in pull.parts()]
-    for _ in range(2):
-        assert pa.concat_tables(part.read(SCHEMA, None) for part in parts) == pull.read(SCHEMA, None)
 
-
-def test_message_that_no_task_can_read_is_a_typed_error_and_nothing_is_committed(
+def test_topic_with_a_schema_goes_on_after_a_message_that_cannot_be_read(
     spark: Any, broker: Broker, tmp_path: Path
 ) -> None:
-    topic = broker.new_topic()
-    broker.send(topic, [*trips(0, 5, 1), b"{", *trips(5, 5, 1)])
-    conf = {**KEYS, "bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
-    said = []
-    for session in (None, spark):
-        with pytest.raises(SourceError, match="a message cannot be read") as raised:
-            run(
-                tmp_path / "t",
-                spark=session,
-                source_class="JsonKafkaSource",
-                op="INSERT",
-                schema=SCHEMA,
-                hoodie_conf=conf,
-            )
-        said.append((raised.value.message, raised.value.context))
-    assert said[1] == said[0]
-    assert not list((tmp_path / "t").rglob("*"))
+    topic, schema = broker.new_topic(partitions=2), pa.schema([("id", pa.int64()), ("ts", pa.int32())])
+    options, path = {"bootstrap.servers": broker.servers, TOPIC: topic}, tmp_path / "on_spark"
+    broker.send(topic, [{"id": 1, "ts": 1, "unknown": 1}])
+    check_equal(spark, tmp_path, "JsonKafkaSource", options, schema=schema)
+    broker.send(topic, [{"id": 2, "ts": 1}])
+    broker.send(topic, [{"id": 3, "ts": 1}, b"{"], partition=1)
+    with pytest.raises(SourceError) as raised:
+        run(path, "JsonKafkaSource", options, spark=spark, schema=schema)
+    assert raised.value.context == {"topic": topic, "partition": 1, "offset": 1}
+    assert len(stored(path)[1]) == 1
+    past = {"checkpoint": f"{topic},0:1,1:2"}
+    assert run(path, "JsonKafkaSource", options, spark=spark, schema=schema, **past).rows == 1
+    assert [row["id"] for row in stored(path)[1]] == [1, 2]
 
 
-def test_error_of_the_input_is_found_behind_a_message_that_imitates_one() -> None:
+def test_file_that_cannot_be_read_is_named_and_nothing_is_committed(spark: Any, tmp_path: Path) -> None:
+    put(tmp_path / "landing", "1.json", [{"id": 1, "ts": 1}])
+    (tmp_path / "landing" / "2.json").write_text("{")
+    options = {ROOT_OF_FILES: str(tmp_path / "landing")}
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.int64())])
+    for columns in (None, schema):
+        with pytest.raises(SourceError) as raised:
+            run(tmp_path / "t", "JsonDFSSource", options, spark=spark, schema=columns)
+        assert raised.value.context["path"].endswith("/landing/2.json")
+        assert not (tmp_path / "t" / ".hoodie").exists()
+
+
+def test_task_that_dies_in_the_midst_of_its_rows_gives_each_row_once(tmp_path: Path) -> None:
+    put(tmp_path / "landing", "1.json", [{"id": n, "ts": 1} for n in range(4)])
+    put(tmp_path / "landing", "2.json", [{"id": n, "ts": 1} for n in range(4, 8)])
+    told = told_by(PROGRAM, str(tmp_path), folder=tmp_path, seconds_max=120)
+    assert told == {"ids": list(range(8)), "has_died": True}
+
+
+def test_error_of_a_part_is_found_behind_a_message_that_imitates_one() -> None:
     """What an error quotes comes from outside."""
-    imitation = outcomes.failure_of_input(ConfigError("of a message"))
+    imitation = outcomes.RowsFailedError(ConfigError("of a message"))
     error = SourceError(f"a message cannot be read: {imitation}", topic="trips", offset=7)
 
-    found = outcomes._explained(
-        f"Traceback\nRuntimeError: {outcomes.failure_of_input(error)}\n SQLSTATE: 38000", "a step"
-    )
+    found = outcomes._explained(f"Traceback\nRowsFailedError: {outcomes.RowsFailedError(error)}\n SQLSTATE", "a step")
 
     assert type(found) is SourceError
     assert (found.message, found.context) == (error.message, error.context)
     assert outcomes._explained("Traceback\nRuntimeError: of a user's function", "a step") is None
 
 
-KAFKA = {"bootstrap.servers": "localhost:1", "hoodie.streamer.source.kafka.topic": "t", **KEYS}
-WATERMARK = {"hoodie.write.track.event.time.watermark": "true", "hoodie.payload.event.time.field": "at"}
-ERRORS = {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": "/tmp/errors"}
-FOLDER = {"hoodie.streamer.source.dfs.root": "/tmp"}
-REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
-    "no columns": (ConfigError, "which columns", {"schema": None}),
-    "no order": (ConfigError, "source_ordering_fields", {"source_ordering_fields": None}),
-    "change data": (
-        UnsupportedFeatureError,
-        "change data",
-        {"source_class": "MysqlDebeziumSource", "hoodie_conf": KAFKA},
-    ),
-    "transformers": (UnsupportedFeatureError, "transformers", {"transformer_class": lambda rows: rows}),
-    "error table": (UnsupportedFeatureError, "error table", {"hoodie_conf": {**KEYS, **FOLDER, **ERRORS}}),
-    "offsets": (
-        UnsupportedFeatureError,
-        "append.offsets",
-        {
-            "source_class": "JsonKafkaSource",
-            "hoodie_conf": {**KAFKA, "hoodie.streamer.source.kafka.append.offsets": "true"},
-        },
-    ),
-    "watermark": (
-        UnsupportedFeatureError,
-        "watermark",
-        {"source_class": "JsonKafkaSource", "hoodie_conf": {**KAFKA, **WATERMARK}},
-    ),
+REFUSED = {
+    "change data": {"source_class": "PostgresDebeziumSource", "hoodie_conf": {"bootstrap.servers": "localhost:1"}},
+    "transformers": {"transformer_class": "FlatteningTransformer"},
+    "error table": {"hoodie_conf": {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": "/none"}},
+    "watermark": {
+        "source_class": "JsonKafkaSource",
+        "hoodie_conf": {"hoodie.write.track.event.time.watermark": "true", "bootstrap.servers": "localhost:1"},
+        "allow_commit_on_no_checkpoint_change": True,
+    },
+    "ordering fields": {"source_ordering_fields": None},
+    "this source": {
+        "source_class": "SqlSource",
+        "hoodie_conf": {"hoodie.streamer.source.sql.sql.query": "SELECT 1 AS id, 1 AS ts"},
+    },
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_needs_a_batch_in_one_process_is_refused_on_spark(name: str, spark: Any, tmp_path: Path) -> None:
-    kind, words, given = REFUSED[name]
-    conf = {**KEYS, "hoodie.streamer.source.dfs.root": str(tmp_path)}
-    arguments = {"schema": SCHEMA, "source_ordering_fields": "ts", "hoodie_conf": conf, **given}
-
-    with pytest.raises(kind, match=words):
-        run(tmp_path / "t", spark=spark, **arguments)
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_not_built_on_spark_is_refused_by_name(spark: Any, broker: Broker, tmp_path: Path, what: str) -> None:
+    put(tmp_path / "landing", "1.json", [{"id": 1, "ts": 1}])
+    given = dict(REFUSED[what])
+    conf = {ROOT_OF_FILES: str(tmp_path / "landing"), TOPIC: "none", **given.pop("hoodie_conf", {})}
+    if "bootstrap.servers" in conf:
+        conf |= {"bootstrap.servers": broker.servers, TOPIC: broker.new_topic()}
+    with pytest.raises(UnsupportedFeatureError, match=what):
+        run(tmp_path / "t", options=conf, spark=spark, **{"source_class": "JsonDFSSource", **given})
     assert not (tmp_path / "t").exists()
 
 
-def test_sources_that_are_read_as_a_whole_and_many_tables_are_refused_on_spark(spark: Any, tmp_path: Path) -> None:
-    conf = {**KEYS, "hoodie.streamer.source.sql.sql.query": "SELECT 1 AS id, 1 AS ts"}
-    given: dict[str, Any] = {"schema": SCHEMA, "source_ordering_fields": "ts", "hoodie_conf": conf}
-    with pytest.raises(UnsupportedFeatureError, match="topics and folders"):
-        run(tmp_path / "t", spark=spark, source_class="SqlSource", **given)
-    with pytest.raises(UnsupportedFeatureError, match="spark"):
-        run_many([StreamerConfig(tmp_path / "t", spark=spark, source_class="SqlSource", **given)])
-    assert not (tmp_path / "t").exists()
+def test_many_tables_on_spark_are_refused_by_name(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="run_many"):
+        pyhudi.streamer.run_many([pyhudi.streamer.StreamerConfig(tmp_path, spark=spark)])
+
+
+def test_block_of_the_page_ingests_files_on_spark(spark: Any, tmp_path: Path) -> None:
+    put(tmp_path / "landing", "1.json", [{"id": 1, "ts": 1, "city": "oslo"}])
+    (block,) = (block for block in blocks(ROOT / "docs/ingestion.md") if "spark=spark" in block.code)
+    run_block(block, {"pyhudi": pyhudi, "spark": spark}, folder=tmp_path)
+    assert [row["city"] for row in stored(tmp_path / "trips_on_spark")[1]] == ["oslo"]

@@ -41,32 +41,10 @@ _WORKER_MODULES = frozenset(
 _FULL_DISK = re.compile(
     r"No space left on device|Disk quota exceeded|(?:(?<=IOException: )|(?<=\[Errno 27\] ))File too large"
 )
+_RAISED = re.compile(r"\[pyhudi raised ([A-Za-z0-9+/=]+)\]")
+"""A `HudiError` in the text that Spark makes of an error."""
 _MORE_THAN_COLLECTED = re.compile(r"is bigger than (?:local )?spark\.driver\.maxResultSize")
-_MARK = "pyhudi's error of the input: "
-_FAILURE_OF_INPUT = re.compile(rf"\[{_MARK}([A-Za-z0-9+/=]+)\]")
 _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
-
-
-def failure_of_input(error: HudiError) -> RuntimeError:
-    """What a task raises that reads the input of a write. Spark makes text of it, in which `collected` finds the error.
-
-    The text is JSON: what stands in it may come from the input, so it is not unpickled.
-    """
-    said = {"kind": type(error).__name__, "message": error.message, "context": error.context}
-    text = base64.b64encode(json.dumps(said, default=str).encode()).decode()
-    return RuntimeError(f"{error} [{_MARK}{text}]")
-
-
-def _failure_in(text: str) -> HudiError | None:
-    """The error that `failure_of_input` put into a text."""
-    found = _FAILURE_OF_INPUT.findall(text)
-    if not found:
-        return None
-    said = json.loads(base64.b64decode(found[-1]))  # the words of the error, which may imitate it, come before
-    kind = getattr(errors, said["kind"], None)
-    if not (isinstance(kind, type) and issubclass(kind, HudiError)):
-        return None
-    return kind(said["message"], **said["context"])
 
 
 def outcome(task: int, function: Callable[..., Any], *arguments: Any) -> pa.RecordBatch:
@@ -86,6 +64,31 @@ def outcome(task: int, function: Callable[..., Any], *arguments: Any) -> pa.Reco
 def pickled(succeeded: bool, value: Any, calls: Totals = MappingProxyType({})) -> bytes:
     """A result or an error as `outcome_row` takes it; `calls`: those of the task to the store."""
     return cast("bytes", cloudpickle.dumps((succeeded, value, dict(calls))))
+
+
+class RowsFailedError(Exception):
+    """A task that makes rows of a DataFrame failed by a `HudiError`, which `collected` raises in its place.
+
+    Among rows there is no place for an error, and Spark hands on the text of an exception alone. What it says may come
+    from the input, so nothing of it is unpickled.
+    """
+
+    def __init__(self, error: HudiError) -> None:
+        said = {"kind": type(error).__name__, "message": error.message, "context": error.context}
+        text = base64.b64encode(json.dumps(said, default=str).encode()).decode()
+        super().__init__(f"{error} [pyhudi raised {text}]")
+
+
+def _raised_in_rows(text: str) -> HudiError | None:
+    """The error that `RowsFailedError` put into a text; None where there is none."""
+    found = _RAISED.findall(text)
+    if not found:
+        return None
+    said = json.loads(base64.b64decode(found[-1]))  # the words of the error, which may imitate it, come before
+    kind = getattr(errors, said["kind"], None)
+    if not (isinstance(kind, type) and issubclass(kind, HudiError)):
+        return None
+    return kind(said["message"], **said["context"])
 
 
 def outcome_row(task: int, content: bytes) -> pa.RecordBatch:
@@ -150,9 +153,9 @@ def _max_result_size(spark: SparkSession) -> int | None:
 
 
 def _explained(text: str, description: str) -> HudiError | None:
-    """The error for a job that failed because of where it ran or of its input, or None for another reason."""
-    if (failed := _failure_in(text)) is not None:
-        return failed
+    """The error for a job whose rows failed, or that failed because of where it ran; None for another reason."""
+    if (raised := _raised_in_rows(text)) is not None:
+        return raised
     full = _FULL_DISK.search(text)
     if full is not None:
         return OutOfSpaceError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from pyhudi.streamer.change_data import check_units
 from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_value
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.apart import RECORD
-from pyhudi.streamer.sources.protocol import Pull, ReadBatch, Rows
+from pyhudi.streamer.sources.protocol import Pull, Rows
 from pyhudi.streamer.transformers import derived_columns, transformed
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
@@ -26,9 +26,9 @@ _NONE: Final = pa.schema([]).empty_table()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """`rows` of the table, and those of the error table; these are None where there is no error table."""
+    """`rows` of the table, of a kind that the engine accepts; and those of the error table, if there is one."""
 
-    rows: Rows
+    rows: Any
     errors: pa.Table | None = None
 
 
@@ -38,13 +38,11 @@ def batch_of(
     table: TableState | None,
     config: WriteConfig,
     errors: ErrorTable | None,
-    read: ReadBatch,
 ) -> Batch | None:
     """What is to be written; None where there are no rows, and nothing says which columns they would have.
 
-    `read` makes the rows of what the source gave. Without columns there can be no table, and so no commit: what was
-    read without a row is read again. Raises what the source and the transformers raise. Cost: that of reading the
-    source, and a read of the table's schema.
+    Without columns there can be no table, and so no commit: what was read without a row is read again. Raises what the
+    source and the transformers raise. Cost: that of reading the source, and a read of the table's schema.
     """
     schema = None if table is None else load_table_schema(table)
     stored = None if schema is None else schema.arrow
@@ -54,7 +52,7 @@ def batch_of(
     rows: Rows = _NONE
     if pull is not None and pull.items:
         known = wanted if wanted is not None else stored
-        rows = read(pull, wanted, stored) if changes is None else read(pull, None, changes.types(known))
+        rows = pull.read(wanted, stored) if changes is None else pull.read(None, changes.types(known))
         if changes is not None and rows.schema.names:
             messages = as_table(rows)
             if wanted is None and stored is not None:

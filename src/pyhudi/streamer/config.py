@@ -53,12 +53,12 @@ class StreamerConfig:
         post_write_termination: with `continuous`: a function of the result so far and of the number of rounds without
             anything new since the last batch; the run ends when it returns True. `None`: only an error or an
             interruption ends it.
-        spark: a session whose tasks read and write the batches, in place of this process; docs/ingestion.md says for
-            which sources. Not for `run_many`.
         retry_on_source_failures: whether a source that fails is asked again.
         retry_interval_seconds: how long to wait before.
         max_retry_count: how often it is asked again; with `continuous` also how many rounds in a row may fail for
             another reason that may pass, such as another writer.
+        spark: a classic Spark session, whose tasks read files or topics and write the table; `None`: this process does
+            both.
     """
 
     target_base_path: str | os.PathLike[str]
@@ -86,4 +86,4 @@ class StreamerConfig:
     retry_on_source_failures: bool = False
     retry_interval_seconds: float = 30
     max_retry_count: int = 3
-    spark: SparkSession | None = field(default=None, repr=False)
+    spark: SparkSession | None = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pyhudi.config.options_metrics import MetricsOptions
 from pyhudi.config.options_streamer import StreamerOptions
@@ -18,6 +17,7 @@ from pyhudi.errors import ConfigError, TableNotFoundError, WriteConflictError
 from pyhudi.events import ErrorTableWritten, Observe, RoundEnded, TopicAsked
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.batch import Batch, batch_of
+from pyhudi.streamer.batch_on_spark import batch_on_spark, spark_engine
 from pyhudi.streamer.checkpoints import (
     Checkpoint,
     Resumption,
@@ -27,10 +27,9 @@ from pyhudi.streamer.checkpoints import (
     resumption,
 )
 from pyhudi.streamer.error_table import ErrorTable, error_table_of, write_errors
-from pyhudi.streamer.on_spark import spark_of
 from pyhudi.streamer.result import Idle, IngestedBatch
 from pyhudi.streamer.settings import Settings
-from pyhudi.streamer.sources.protocol import Pull, ReadBatch, Rows, Source
+from pyhudi.streamer.sources.protocol import Pull, Source
 from pyhudi.streamer.watermarks import watermark_of_topic
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.watermarks import WATERMARK_KEY
@@ -42,6 +41,11 @@ from pyhudi.write.run import write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BatchOf: TypeAlias = Callable[
+    [Pull | None, Settings, TableState | None, WriteConfig, ErrorTable | None],
+    Batch | None,
+]
+"""Makes the rows of a batch, of a kind that the engine accepts: see `batch_of`."""
 _NAME: Final = "hoodie.table.name"
 _REMEMBERED_SECONDS: Final = 60.0
 """After this long without anything new a round looks whether another process has moved the checkpoint."""
@@ -59,22 +63,18 @@ class Quiet:
     table_name: str | None = None
 
 
-def _rows_here(pull: Pull, wanted: pa.Schema | None, stored: pa.Schema | None) -> Rows:
-    return pull.read(wanted, stored)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingestion:
     """A streamer that is set up: its settings, its source, the store of its table, and its error table.
 
-    `read` makes the rows of a batch for the engine, which writes them.
+    `batch_of`: makes the rows for the engine.
     """
 
     settings: Settings
     source: Source
     storage: Storage
     engine: Engine
-    read: ReadBatch = _rows_here
+    batch_of: BatchOf = batch_of
     errors: ErrorTable | None = None
     environment: Environment = SYSTEM
     quiet: Quiet = field(default_factory=Quiet, init=False, repr=False, compare=False)
@@ -88,15 +88,20 @@ def new_ingestion(
     *,
     spark: SparkSession | None = None,
 ) -> Ingestion:
-    """A streamer that runs in this process, or on a session of Spark. Raises as `spark_of`."""
-    engine, read = (LocalEngine(), _rows_here) if spark is None else spark_of(spark, settings)
+    """A streamer that runs in this process, or in tasks of a Spark session. Raises as `spark_engine`."""
+    errors = error_table_of(settings.path, settings.options)
+    engine: Engine = LocalEngine()
+    make: BatchOf = batch_of
+    if spark is not None:
+        engine = spark_engine(spark, settings, errors)
+        make = functools.partial(batch_on_spark, spark, engine)
     return Ingestion(
         settings=settings,
         source=source,
         storage=storage,
         engine=engine,
-        read=read,
-        errors=error_table_of(settings.path, settings.options),
+        batch_of=make,
+        errors=errors,
         environment=environment,
     )
 
@@ -241,7 +246,7 @@ def _next_batch(
         if pull is None and not settings.commits_without_change:
             _nothing_new(ingestion, table, after)
             return None, None
-        batch = batch_of(pull, settings, table, config, ingestion.errors, ingestion.read)
+        batch = ingestion.batch_of(pull, settings, table, config, ingestion.errors)
         if batch is not None or pull is None:
             return pull, batch
         if pull.must_be_kept:
@@ -265,7 +270,7 @@ def _options(settings: Settings, table: TableState | None) -> dict[str, str]:
 
 def _written(
     ingestion: Ingestion,
-    rows: Rows,
+    rows: Any,
     table: TableState | None,
     config: WriteConfig,
     begin: Resumption,
@@ -283,16 +288,14 @@ def _written(
             ignore_checkpoint=settings.ignore_checkpoint,
         )
         config = _with_checkpoint(config, kept, begin.batch_id)
-    # A batch without rows is none of Spark's.
-    engine = ingestion.engine if ingestion.engine.accepts(rows) else LocalEngine()
-    created = table is None and create_for_rows(rows, storage, config, options, engine)
+    created = table is None and create_for_rows(rows, storage, config, options, ingestion.engine)
     with removed_on_failure(storage, config, ingestion.environment, created=created):
         done = write(
             rows,
             storage,
             config=config,
             options=options,
-            engine=engine,
+            engine=ingestion.engine,
             environment=ingestion.environment,
             known=frozenset() if table is None else table.timeline.completed_times,
         )

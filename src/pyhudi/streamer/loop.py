@@ -51,8 +51,8 @@ def run(target_base_path: str | os.PathLike[str], **arguments: Any) -> StreamerR
     """
     config = StreamerConfig(target_base_path, **arguments)
     settings = settings_of(config)
-    source, storage = open_source(settings), open_storage(settings.path, settings.options)
-    ingestion = new_ingestion(settings, source, storage, spark=config.spark)
+    storage = open_storage(settings.path, settings.options)
+    ingestion = new_ingestion(settings, open_source(settings), storage, spark=config.spark)
     if config.continuous:
         return run_continuously(ingestion, config)
     ended = with_retries(ingestion, config)

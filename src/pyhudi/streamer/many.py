@@ -116,7 +116,10 @@ def turn_of(config: StreamerConfig, environment: Environment = SYSTEM) -> Turn:
     if config.continuous:
         raise ConfigError("of many tables run_many says whether they are continuous", path=str(config.target_base_path))
     if config.spark is not None:
-        raise UnsupportedFeatureError("of many tables this process reads and writes the batches: leave `spark` out")
+        raise UnsupportedFeatureError(
+            "run_many is not built for streamers on Spark: call run for each table, or leave spark out",
+            path=str(config.target_base_path),
+        )
     settings = settings_of(config)
     storage = open_storage(settings.path, settings.options)
     return Turn(new_ingestion(settings, open_source(settings), storage, environment), config)

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 import fastavro
@@ -71,16 +71,55 @@ def _joined_files(pieces: Sequence[tuple[FileInfo, pa.Table]]) -> pa.Table:
 def _typed_rows(kind: _TypedFormat, files: Sequence[FileInfo], reading: Reading) -> Rows:
     schema = reading.wanted
     if schema is None:
-        for file in files:
-            (found,) = _guarded(file, lambda storage, path, _: iter((kind.schema(storage, path),)), reading)
-            with naming(file):
-                schema = write_schema(schema, found, missing=Missing.NULL)
-    assert schema is not None
+        schema = _joined_schema(files, [_schema_of_file(kind, file, reading) for file in files])
 
     def read(storage: Storage, path: str, _: Reading) -> Iterator[pa.Table]:
         return (pa.Table.from_batches([batch]) for batch in kind.batches(storage, path))
 
     return _reader(schema, files, read, reading)
+
+
+def _schema_of_file(kind: _TypedFormat, file: FileInfo, reading: Reading) -> pa.Schema:
+    (found,) = _guarded(file, lambda storage, path, _: iter((kind.schema(storage, path),)), reading)
+    return found
+
+
+def _joined_schema(files: Sequence[FileInfo], schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The columns of files that say theirs."""
+    joined_columns: pa.Schema | None = None
+    for file, schema in zip(files, schemas, strict=True):
+        with naming(file):
+            joined_columns = write_schema(joined_columns, schema, missing=Missing.NULL)
+    assert joined_columns is not None
+    return joined_columns
+
+
+def schemas_of_file(kind: str, file: FileInfo, reading: Reading) -> list[pa.Schema]:
+    """The columns of the pieces of a file that is read alone, for `columns_of_files`. Raises as `rows_of_files`.
+
+    Cost: a read of the file's footer; of JSON and CSV of the whole file.
+    """
+    if kind in _TYPED:
+        return [_schema_of_file(_TYPED[kind], file, reading)]
+    return [piece.schema for piece in _guarded(file, _UNTYPED[kind], reading)]
+
+
+def columns_of_files(kind: str, files: Sequence[FileInfo], schemas: Sequence[Sequence[pa.Schema]]) -> pa.Schema:
+    """The columns that `rows_of_files` gives without `wanted`, by `schemas_of_file` of each file. Raises alike."""
+    of_pieces = [(file, schema) for file, found in zip(files, schemas, strict=True) for schema in found]
+    if kind in _TYPED:
+        return _joined_schema([file for file, _ in of_pieces], [schema for _, schema in of_pieces])
+    return _joined_files([(file, schema.empty_table()) for file, schema in of_pieces]).schema
+
+
+def rows_of_file(kind: str, file: FileInfo, reading: Reading, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of one of the files of `rows_of_files`, with the columns of all. Raises alike."""
+    if kind in _TYPED or reading.wanted is not None:
+        yield from rows_of_files(kind, [file], replace(reading, wanted=columns))
+        return
+    for piece in _guarded(file, _UNTYPED[kind], reading):
+        with naming(file):
+            yield from joined([columns.empty_table(), piece], None).to_batches()
 
 
 def _reader(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -14,10 +15,18 @@ import pyarrow.compute as pc
 from pyhudi.config.options_streamer import KafkaOptions
 from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
 from pyhudi.streamer.checkpoints import Checkpoint
-from pyhudi.streamer.sources.apart import Apart, Origin, UnreadableError, numbered, read_apart, with_numbers
+from pyhudi.streamer.sources.apart import (
+    Apart,
+    NoColumnsError,
+    Origin,
+    UnreadableError,
+    numbered,
+    read_apart,
+    with_numbers,
+)
 from pyhudi.streamer.sources.avro_rows import joined_rows, rows_of_avro
 from pyhudi.streamer.sources.json_rows import joined, rows_of_json
-from pyhudi.streamer.sources.kafka_client import Broker, broker_of, client_options, read_messages, topic_of
+from pyhudi.streamer.sources.kafka_client import MESSAGES, Broker, broker_of, client_options, read_messages, topic_of
 from pyhudi.streamer.sources.kafka_offsets import (
     Bounds,
     Offsets,
@@ -35,7 +44,7 @@ from pyhudi.streamer.sources.moved_keys import (
     put_off_deletes,
     with_deletes,
 )
-from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Part, Pull
+from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull, Tell
 from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource, TablesOf
 from pyhudi.streamer.sources.routed_changes import tables_of_avro, tables_of_json
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
@@ -43,11 +52,11 @@ from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 JSON: Final = "JsonKafkaSource"
 AVRO: Final = "AvroKafkaSource"
 _FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
+MESSAGES_OF_A_PART: Final = 100_000
+"""How many messages a task reads, which has them in memory together."""
+_MESSAGE_BYTES: Final = 1_000
+"""About what a message takes: the broker does not say it before it is read."""
 _START: Final = "auto.offset.reset"
-MESSAGES_OF_PART: Final = 100_000
-"""So many offsets of a partition one task of Spark reads at most."""
-_MESSAGE_BYTES: Final = 200
-"""About what a message takes, to plan tasks."""
 _ROUTE: Final = "hoodie.streamer.source.kafka.route.values"
 
 
@@ -96,24 +105,10 @@ class KafkaSource:
             read=functools.partial(self._rows, fetch),
             read_apart=functools.partial(self._rows_apart, topic_id, fetch),
             items=sum(end.values()) - sum(begin.values()),
-            parts=None if self.has_moved_keys else functools.partial(self._parts, begin, end),
+            parts=None if self.has_moved_keys else TopicParts(self, _parts(self, begin, end)),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
             behind=_behind(begin, bounds),
         )
-
-    def _parts(self, begin: Offsets, end: Offsets) -> list[Part]:
-        """A batch in ranges of one partition each."""
-        return [
-            Part(functools.partial(self._rows_of_range, partition, first, last), (last - first) * _MESSAGE_BYTES)
-            for partition, stop in sorted(end.items())
-            for first in range(begin[partition], stop, MESSAGES_OF_PART)
-            for last in [min(first + MESSAGES_OF_PART, stop)]
-        ]
-
-    def _rows_of_range(
-        self, partition: int, first: int, last: int, wanted: pa.Schema | None, stored: pa.Schema | None
-    ) -> pa.Table:
-        return self._rows(lambda: self._messages({partition: first}, {partition: last}), wanted, stored)
 
     def read_range(self, after: Checkpoint, *, limit: int | None) -> Range | None:
         """See `Topic.read_range`. Cost: three requests to the broker, and a read of the messages."""
@@ -158,14 +153,49 @@ class KafkaSource:
             )
         return topic_id, bounds, begin, end_offsets(begin, bounds, self.options.max_events if limit is None else limit)
 
+    def columns_of(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of rows whose messages have these."""
+        if not self.options.appends_offsets:
+            return schema
+        return _with_columns(
+            schema.empty_table().select([name for name in schema.names if name not in COLUMNS_OF_OFFSETS]),
+            _columns_of_offsets(MESSAGES.empty_table()),
+        ).schema
+
+    def told_columns(self, messages: pa.Table, stored: pa.Schema | None, *, fits: bool) -> tuple[int, pa.Schema] | None:
+        """How many messages these are, and the columns that they say; none where no message has a value in a field.
+
+        With `fits`, None where one cannot be read, as its values do not have the types of the table's columns. Raises
+        `SourceError` where one cannot be read otherwise. Cost: they are decoded.
+        """
+        if not messages.num_rows:
+            return 0, pa.schema([])
+        known = stored if stored is None or not self.options.appends_offsets else _without(stored, COLUMNS_OF_OFFSETS)
+        with self._naming(messages):
+            try:
+                rows = self.decode(messages["value"].combine_chunks(), None, known, fits=fits)
+            except NoColumnsError:
+                return messages.num_rows, pa.schema([])
+            except UnreadableError:
+                if fits:
+                    return None
+                raise
+        return messages.num_rows, rows.schema
+
     def _rows(self, fetch: Callable[[], pa.Table], wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
         messages = fetch()
         columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
         if not messages.num_rows:
             return (wanted if wanted is not None else pa.schema([])).empty_table()
-        try:
+        with self._naming(messages):
             values = messages["value"].combine_chunks()
             return _with_columns(self.decode(values, _without(wanted, columns), _without(stored, columns)), columns)
+
+    @contextmanager
+    def _naming(self, messages: pa.Table) -> Iterator[None]:
+        """Let the error for a message that cannot be read say which one it is."""
+        try:
+            yield
         except UnreadableError as error:
             place = {} if error.row is None else _place(messages, error.row)
             raise SourceError(f"a message cannot be read: {error.reason}", topic=self.topic, **place) from error
@@ -230,6 +260,71 @@ class KafkaSource:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class TopicPart:
+    """A range of offsets of one partition of a topic. See `Part`."""
+
+    source: KafkaSource
+    partition: int
+    begin: int
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Part.size_bytes`."""
+        return (self.end - self.begin) * _MESSAGE_BYTES
+
+    def told(self, stored: pa.Schema | None, *, fits: bool) -> tuple[int, pa.Schema] | None:
+        """See `KafkaSource.told_columns`. Cost: a read of the range."""
+        return self.source.told_columns(self._messages(), stored, fits=fits)
+
+    def batches(
+        self, columns: pa.Schema, wanted: pa.Schema | None, stored: pa.Schema | None
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Part.batches`. Cost: a read of the range."""
+        del wanted, stored  # the messages of all parts have said the columns
+        yield from self.source._rows(self._messages, columns, None).to_batches()
+
+    def _messages(self) -> pa.Table:
+        return self.source._messages({self.partition: self.begin}, {self.partition: self.end})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicParts:
+    """A batch of a topic. See `Parts`."""
+
+    source: KafkaSource
+    tasks: tuple[TopicPart, ...]
+
+    def columns(self, tell: Tell, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Schema:
+        """See `Parts.columns`. Cost: without `wanted` a read of the messages; two if values do not fit the table."""
+        if wanted is not None:
+            return self.source.columns_of(wanted)
+        told = tell(functools.partial(TopicPart.told, stored=stored, fits=stored is not None))
+        if None in told:  # then the types of the batch decide, as where it is read as a whole
+            told = tell(functools.partial(TopicPart.told, stored=None, fits=False))
+        parts = [schema.empty_table() for _, schema in told if schema.names]
+        if not parts:
+            if any(count for count, _ in told):
+                raise SourceError(
+                    "a message cannot be read: no field of any row has a value, so nothing says what columns there are",
+                    topic=self.source.topic,
+                )
+            return pa.schema([])
+        known = stored if not self.source.options.appends_offsets else _without(stored, COLUMNS_OF_OFFSETS)
+        rows = joined(parts, None) if self.source.kind == JSON else joined_rows(parts, known)
+        return self.source.columns_of(rows.schema)
+
+
+def _parts(source: KafkaSource, begin: Offsets, end: Offsets) -> tuple[TopicPart, ...]:
+    """The ranges of a batch that are read alone, those of a partition one after the other."""
+    return tuple(
+        TopicPart(source, partition, first, min(first + MESSAGES_OF_A_PART, stop))
+        for partition, stop in sorted(end.items())
+        for first in range(begin[partition], stop, MESSAGES_OF_A_PART)
+    )
+
+
 def _place(messages: pa.Table, row: int) -> dict[str, int]:
     return {name: messages[name][row].as_py() for name in ("partition", "offset")}
 
@@ -252,7 +347,7 @@ def _columns_of_offsets(messages: pa.Table) -> dict[str, pa.ChunkedArray]:
     return {column: messages[name] for column, name in zip(COLUMNS_OF_OFFSETS, names, strict=True)}
 
 
-def _without(schema: pa.Schema | None, columns: Mapping[str, pa.ChunkedArray]) -> pa.Schema | None:
+def _without(schema: pa.Schema | None, columns: Container[str]) -> pa.Schema | None:
     return None if schema is None else pa.schema([column for column in schema if column.name not in columns])
 
 

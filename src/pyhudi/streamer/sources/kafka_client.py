@@ -96,7 +96,7 @@ class Broker:
     _admins: dict[int, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process it is the broker of that process."""
+        """A pickled broker is that of the process which opens it: clients stay where they are."""
         return broker_of, (dict(self.options),)
 
     def admin(self) -> Any:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, Union
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.apart import Apart
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Rows: TypeAlias = Union[pa.Table, pa.RecordBatchReader, "DataFrame"]
-"""The rows of a batch: in this process, or what Spark's tasks read."""
+Rows: TypeAlias = pa.Table | pa.RecordBatchReader
 Check: TypeAlias = Callable[[pa.Table], None]
 """Raises `UnreadableError` where one of these records cannot become a row."""
 PARTITION: Final = "_hoodie_kafka_source_partition"
@@ -33,17 +29,39 @@ class ReadApart(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one task can read of a batch: a range of a topic, or a file. It can be pickled.
+class Part(Protocol):
+    """What a task reads alone of a batch: a value that can be pickled, whose rows are the same each time."""
 
-    Attributes:
-        read: makes the rows, as `Pull.read`.
-        size: about how many bytes it has.
-    """
+    @property
+    def size_bytes(self) -> int:
+        """About how much is read."""
+        ...
 
-    read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
-    size: int
+    def batches(
+        self, columns: pa.Schema, wanted: pa.Schema | None, stored: pa.Schema | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, with the columns of the whole batch. `wanted`, `stored`, and errors: as of `Pull.read`."""
+        ...
+
+
+Tell: TypeAlias = Callable[[Callable[[Any], Any]], list[Any]]
+"""Runs a function over each of the parts of a batch, in tasks, and gives what it returns, in their order."""
+
+
+class Parts(Protocol):
+    """A batch in parts, whose rows together are those of `Pull.read`."""
+
+    @property
+    def tasks(self) -> Sequence[Part]:
+        """The parts."""
+        ...
+
+    def columns(self, tell: Tell, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Schema:
+        """The columns of the rows that `Pull.read` would give; none where there are no rows. Raises as `Pull.read`.
+
+        Cost: where nothing says them, a read of all parts.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +77,7 @@ class Pull:
         read_apart: the same, with what cannot be read apart from the rows. With `fits` a value that is not of the type
             of the table's column cannot be read; nor can a message of a topic for which `check` raises. None for a
             source without records that could fail alone.
-        parts: the batch in parts, which together have the rows of `read`; None for a source that is read as a whole.
+        parts: the same rows, in parts that tasks read; None for a source that cannot be read so.
         committed: what is to be done after the commit, as to tell a queue. The commit holds, whatever becomes of it.
         must_be_kept: whether the source would be at another place without this checkpoint, and pass something over.
         behind: how many messages of a topic come after the checkpoint, those of this batch among them; None where the
@@ -70,14 +88,10 @@ class Pull:
     read: Callable[[pa.Schema | None, pa.Schema | None], Rows] = field(repr=False)
     items: int
     read_apart: ReadApart | None = field(default=None, repr=False)
-    parts: Callable[[], Sequence[Part]] | None = field(default=None, repr=False)
+    parts: Parts | None = field(default=None, repr=False)
     committed: Callable[[], None] | None = field(default=None, repr=False)
     must_be_kept: bool = False
     behind: int | None = None
-
-
-ReadBatch: TypeAlias = Callable[[Pull, pa.Schema | None, pa.Schema | None], Rows]
-"""Makes the rows of a batch; `wanted` and `stored` as of `Pull.read`."""
 
 
 class Source(Protocol):

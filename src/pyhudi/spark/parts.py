@@ -1,0 +1,65 @@
+"""DataFrames whose tasks read the rows, a part of the input each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+from pyhudi.errors import HudiError
+from pyhudi.format.pieces import in_pieces
+from pyhudi.format.schema.avro_arrow import normalise
+from pyhudi.format.schema.evolution import align
+from pyhudi.spark.outcomes import RowsFailedError
+from pyhudi.spark.parcels import BLOCK_BYTES, delivered, opened_tasks, task_parcels
+from pyhudi.spark.types import spark_schema
+from pyhudi.spark.workers import begin_task
+
+T = TypeVar("T")
+
+
+def frame_of_parts(
+    spark: SparkSession, read: Callable[[T], Iterator[pa.RecordBatch]], parts: Sequence[T], columns: pa.Schema
+) -> DataFrame:
+    """The rows that `read` yields of the parts, in a Spark task for each, whenever Spark evaluates the DataFrame.
+
+    `read` must give the same rows each time. A `HudiError` that it raises comes out of `SparkEngine.map_splits`.
+    Raises `UnsupportedFeatureError` for a column of type null. Cost: no job.
+    """
+    kept = normalise(columns)
+    declared = _declared(kept)
+    if not parts:
+        return spark.createDataFrame([], declared)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        for _, part in opened_tasks(batches):
+            try:
+                for batch in read(part):
+                    yield from in_pieces(align(batch, kept), BLOCK_BYTES)
+            except HudiError as error:
+                raise RowsFailedError(error) from error
+
+    return delivered(task_parcels(spark, np.arange(len(parts)), parts), len(parts)).mapInArrow(run, declared)
+
+
+def _declared(columns: pa.Schema) -> Any:
+    """The columns of the DataFrame: Spark keeps each type of `normalise` but null, as `arrow_schema` gives it back."""
+    return _with_nulls(spark_schema(columns), pa.struct(columns))
+
+
+def _with_nulls(kind: Any, data_type: pa.DataType) -> Any:
+    """A Spark type, in whose parts nulls may be where the Arrow type has them."""
+    if pa.types.is_map(data_type):
+        values = _with_nulls(kind.valueType, data_type.item_type)
+        return MapType(_with_nulls(kind.keyType, data_type.key_type), values, data_type.item_field.nullable)
+    if pa.types.is_list(data_type):
+        return ArrayType(_with_nulls(kind.elementType, data_type.value_type), data_type.value_field.nullable)
+    if pa.types.is_struct(data_type):
+        fields = zip(kind.fields, data_type.fields, strict=True)
+        return StructType([StructField(own.name, _with_nulls(own.dataType, f.type), f.nullable) for own, f in fields])
+    return kind
