@@ -120,6 +120,7 @@ def test_topic_gives_the_table_of_a_run_without_spark(
     from pyhudi.streamer.sources import kafka
 
     monkeypatch.setattr(kafka, "MESSAGES_OF_A_PART", 3)
+    monkeypatch.setattr("pyhudi.spark.engine.IN_PROCESS_BYTES_MAX", 0)
     topic = broker.new_topic(partitions=3)
     options = {
         "bootstrap.servers": broker.servers,

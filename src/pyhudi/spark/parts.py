@@ -1,4 +1,4 @@
-"""DataFrames whose tasks read the rows, a part of the input each."""
+"""DataFrames whose tasks read the rows, parts of the input each."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from pyhudi.errors import HudiError
 from pyhudi.format.pieces import in_pieces
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
+from pyhudi.spark.engine import READER_BYTES, READERS_PER_CORE, SparkEngine
 from pyhudi.spark.outcomes import RowsFailedError
-from pyhudi.spark.parcels import BLOCK_BYTES, delivered, opened_tasks, task_parcels
+from pyhudi.spark.parcels import BLOCK_BYTES, delivered, opened_tasks, readers_of, task_parcels
 from pyhudi.spark.types import spark_schema
 from pyhudi.spark.workers import begin_task
 
@@ -23,17 +24,22 @@ T = TypeVar("T")
 
 
 def frame_of_parts(
-    spark: SparkSession, read: Callable[[T], Iterator[pa.RecordBatch]], parts: Sequence[T], columns: pa.Schema
+    engine: SparkEngine,
+    read: Callable[[T], Iterator[pa.RecordBatch]],
+    parts: Sequence[T],
+    sizes: Sequence[int],
+    columns: pa.Schema,
 ) -> DataFrame:
-    """The rows that `read` yields of the parts, in a Spark task for each, whenever Spark evaluates the DataFrame.
+    """The rows that `read` yields of the parts, in Spark tasks, whenever Spark evaluates the DataFrame.
 
-    `read` must give the same rows each time. A `HudiError` that it raises comes out of `SparkEngine.map_splits`.
-    Raises `UnsupportedFeatureError` for a column of type null. Cost: no job.
+    `sizes`: about how many bytes each part has; a task reads some parts, about as much as one of a write. `read` must
+    give the same rows each time. A `HudiError` that it raises comes out of `SparkEngine.map_splits`. Raises
+    `UnsupportedFeatureError` for a column of type null. Cost: no job.
     """
     kept = normalise(columns)
     declared = _declared(kept)
     if not parts:
-        return spark.createDataFrame([], declared)
+        return engine.spark.createDataFrame([], declared)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
@@ -44,7 +50,9 @@ def frame_of_parts(
             except HudiError as error:
                 raise RowsFailedError(error) from error
 
-    return delivered(task_parcels(spark, np.arange(len(parts)), parts), len(parts)).mapInArrow(run, declared)
+    readers = max(engine.parallelism * READERS_PER_CORE, sum(sizes) // READER_BYTES)
+    reader_of = readers_of(np.array(sizes, dtype=np.int64), readers)
+    return delivered(task_parcels(engine.spark, reader_of, parts), int(reader_of.max()) + 1).mapInArrow(run, declared)
 
 
 def _declared(columns: pa.Schema) -> Any:

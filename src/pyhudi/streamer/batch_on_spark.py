@@ -22,10 +22,12 @@ from pyhudi.table.state import TableState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pyhudi.spark.engine import SparkEngine
+
 R = TypeVar("R")
 
 
-def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | None) -> Engine:
+def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | None) -> SparkEngine:
     """The engine of a streamer on Spark. Raises `UnsupportedFeatureError` for what it does not do there. Cost: none."""
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.settings import is_connect  # noqa: PLC0415 - as above
@@ -42,8 +44,7 @@ def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | N
 
 
 def batch_on_spark(
-    spark: SparkSession,
-    engine: Engine,
+    engine: SparkEngine,
     pull: Pull | None,
     settings: Settings,
     table: TableState | None,
@@ -69,7 +70,7 @@ def batch_on_spark(
     if columns is None:
         return None
     read = functools.partial(_rows, columns, wanted, stored)
-    return Batch(rows=frame_of_parts(spark, read, tasks, columns))
+    return Batch(rows=frame_of_parts(engine, read, tasks, [part.size_bytes for part in tasks], columns))
 
 
 def _check(settings: Settings, table: TableState | None, config: WriteConfig) -> None:

@@ -93,8 +93,8 @@ def new_ingestion(
     engine: Engine = LocalEngine()
     make: BatchOf = batch_of
     if spark is not None:
-        engine = spark_engine(spark, settings, errors)
-        make = functools.partial(batch_on_spark, spark, engine)
+        on_spark = spark_engine(spark, settings, errors)
+        engine, make = on_spark, functools.partial(batch_on_spark, on_spark)
     return Ingestion(
         settings=settings,
         source=source,
