@@ -8,9 +8,12 @@ import os
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 from tests.support.ingestions import ids_in, ingestion, run_until_idle, topic_settings
 from tests.support.kafka import Broker
 from tests.support.ports import free_port
@@ -46,6 +49,22 @@ def test_messages_of_all_partitions_are_in_the_table_once(broker: Broker):
     assert run_until_idle(streamer) == 1
     assert ids_in(storage) == [0, 1, 2, 3, 10, 11, 20, 21, 22]
     assert checkpoint_of(streamer) == f"{topic},0:4,1:3,2:2"
+
+
+@pytest.mark.parametrize("name", ["LEADER_NOT_AVAILABLE", "UNKNOWN_LEADER_EPOCH"])
+def test_broker_whose_leaders_change_is_asked_again(name: str, broker: Broker, monkeypatch: pytest.MonkeyPatch):
+    topic, storage, asks = broker.new_topic(), MemoryStorage(), AdminClient.list_offsets
+    broker.send(topic, ids(0, 2))
+    failures = [KafkaException(KafkaError(getattr(KafkaError, name)))]
+
+    def fails_once(client: Any, *arguments: Any, **named: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return asks(client, *arguments, **named)
+
+    monkeypatch.setattr(AdminClient, "list_offsets", fails_once)
+    assert run_until_idle(ingestion(topic_settings(broker, topic), storage)) == 1
+    assert (ids_in(storage), failures) == ([0, 1], [])
 
 
 def test_topic_that_is_behind_is_in_the_metrics(broker: Broker):

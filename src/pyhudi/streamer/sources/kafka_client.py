@@ -36,7 +36,14 @@ ANSWER_SECONDS: Final = 30
 SILENCE_SECONDS: Final = 60
 _ASKED_AGAIN: Final = 20
 _PAUSE_SECONDS: Final = 0.5
-_PASSING: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+_PASSING: Final = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+    }
+)
 """The errors of a topic that was made a moment ago, or whose leader changes."""
 _AWAY: Final = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
