@@ -82,7 +82,8 @@ def test_table_is_the_same_though_executors_are_killed_in_each_write(
     said = json.loads(answer.splitlines()[-1])
     assert said["seen"] == SEEN, f"seed {seed}"
     assert killed > 0
-    assert said["executors"] > 1
+    if allocation == "fixed":  # otherwise they come and go, and one may be left
+        assert said["executors"] > 1
     audit(open_storage(uri, minio.options))
 
 
