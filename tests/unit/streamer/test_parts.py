@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 
@@ -33,10 +34,11 @@ def test_parts_of_files_have_the_columns_of_all_and_come_through_a_pickle(tmp_pa
     assert rows.to_pylist() == [{"id": 1.0, "new": None}, {"id": 2.0, "new": None}, {"id": 0.5, "new": "x"}]
 
 
-@pytest.mark.parametrize("text", ["{}", None])
+@pytest.mark.parametrize("text", ["{}", '{"id": 2}', None])
 def test_file_that_changes_or_goes_before_its_task_reads_it_is_an_error(tmp_path: Path, text: str | None):
     file = tmp_path / "1.json"
     file.write_text('{"id": 1}')
+    os.utime(file, (1_700_000_000, 1_700_000_000))
     (part,) = parts_of(tmp_path).tasks
     file.unlink() if text is None else file.write_text(text)
     with pytest.raises(SourceError, match="removed or changed"):

@@ -51,16 +51,23 @@ class FilePart:
         yield from rows_of_file(self.kind, self.file, self._reading(wanted, stored), columns)
 
     def _reading(self, wanted: pa.Schema | None, stored: pa.Schema | None) -> Reading:
-        """Raises `SourceError` if the file is not that of the batch any more: tasks read it several times."""
+        """Raises `SourceError` if the file is not that of the batch any more: tasks read it several times.
+
+        Times count by the second, as S3 has no finer one of a single object.
+        """
         storage = open_spec(self.storage)
         found = storage.info(self.file.path)
-        if found is None or found.size != self.file.size:
+        if found is None or _version(found) != _version(self.file):
             raise SourceError(
                 "a file of the source was removed or changed while the batch was read: run again, and move files into"
                 " the folder when they are complete",
                 path=f"{storage.uri}/{self.file.path}",
             )
         return Reading(storage, self.options, wanted, stored)
+
+
+def _version(file: FileInfo) -> tuple[int, int]:
+    return file.size, file.modified_ms // 1000
 
 
 @dataclass(frozen=True, slots=True)
