@@ -41,7 +41,7 @@ from pyhudi.read.skipping.metadata_read import MetadataOfRead
 from pyhudi.read.skipping.record_index import groups_of_where, where_of_keys
 from pyhudi.storage.metered import Meter
 from pyhudi.table.instant_times import table_zone
-from pyhudi.table.savepoints import savepoint_named
+from pyhudi.table.savepoints import load_savepoints, savepoint_named
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
@@ -299,7 +299,7 @@ def _moment(handle: TableHandle, as_of: str) -> tuple[str, bool]:
     try:
         return instant_time_from_user(as_of, table_zone(handle.state.config)), False
     except ConfigError as error:
-        named = savepoint_named(handle.state.storage, handle.state.timeline, as_of)
+        named = savepoint_named(load_savepoints(handle.state.storage, handle.state.timeline), as_of)
         if named is None:
             raise ConfigError(f"{error.message}; and no savepoint has this name", value=as_of) from error
         return named, True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -69,7 +70,7 @@ def batch_on_spark(
         tasks, columns = (), stored if stored is not None else wanted
     if columns is None:
         return None
-    read = functools.partial(_rows, columns, wanted, stored)
+    read = operator.methodcaller("batches", columns, wanted, stored)
     return Batch(rows=frame_of_parts(engine, read, tasks, [part.size_bytes for part in tasks], columns))
 
 
@@ -99,9 +100,3 @@ def _told(engine: Engine, tasks: tuple[Part, ...], function: Callable[[Any], R])
 def _told_by(function: Callable[[Any], R], context: TaskContext, part: Part) -> R:
     del context
     return function(part)
-
-
-def _rows(
-    columns: pa.Schema, wanted: pa.Schema | None, stored: pa.Schema | None, part: Part
-) -> Iterator[pa.RecordBatch]:
-    return part.batches(columns, wanted, stored)

@@ -32,10 +32,9 @@ def load_savepoints(storage: Storage, timeline: Timeline) -> Mapping[str, Savepo
     }
 
 
-def savepoint_named(storage: Storage, timeline: Timeline, name: str) -> str | None:
-    """The instant time of the savepoint with this name; None if no savepoint has it. Cost: see `load_savepoints`."""
-    found = load_savepoints(storage, timeline).items()
-    return next((instant_time for instant_time, savepoint in found if savepoint.name == name), None)
+def savepoint_named(savepoints: Mapping[str, SavepointMetadata], name: str) -> str | None:
+    """The instant time of the savepoint with this name; None if no savepoint has it. Pure."""
+    return next((instant_time for instant_time, savepoint in savepoints.items() if savepoint.name == name), None)
 
 
 def completed_write(timeline: Timeline, instant_time: str) -> Instant:

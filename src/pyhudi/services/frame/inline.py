@@ -51,8 +51,7 @@ def compact_before_write(call: ServiceCall) -> None:
             with span("metadata_table"):
                 maintain_metadata_table(call)
     except Exception as error:  # noqa: BLE001  # the write needs no compaction before it
-        trace = None if isinstance(error, HudiError) else error
-        _log.warning("the metadata table was not compacted, and the write goes on: %s", error, exc_info=trace)
+        _warn(error, "the metadata table was not compacted, and the write goes on")
 
 
 def _run_by_name(call: ServiceCall, names: frozenset[str]) -> None:
@@ -74,10 +73,13 @@ def _run(call: ServiceCall, mode_of: Callable[[Service], Mode]) -> frozenset[str
                     changes = _serve(service, mode, call)
         except Exception as error:  # noqa: BLE001  # the commit stands, whatever happens to a service after it
             changes = True
-            # What is no error of ours is a bug, or the user's engine or merger: then its place is wanted, too.
-            trace = None if isinstance(error, HudiError) else error
-            _log.warning("the write is committed, but the %s after it failed: %s", service.name, error, exc_info=trace)
+            _warn(error, f"the write is committed, but the {service.name} after it failed")
     return frozenset(later)
+
+
+def _warn(error: Exception, what: str) -> None:
+    # What is no error of ours is a bug, or the user's engine or merger: then its place is wanted, too.
+    _log.warning("%s: %s", what, error, exc_info=None if isinstance(error, HudiError) else error)
 
 
 def _serve(service: Service, mode: Mode, call: ServiceCall) -> bool:

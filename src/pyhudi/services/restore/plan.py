@@ -31,7 +31,14 @@ from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.retention import load_cleaned
-from pyhudi.table.savepoints import archived_after, comes_after, completed_write, load_savepoints, view_after
+from pyhudi.table.savepoints import (
+    archived_after,
+    comes_after,
+    completed_write,
+    load_savepoints,
+    savepoint_named,
+    view_after,
+)
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
 from pyhudi.transaction.heartbeat import HeartbeatSettings
@@ -116,7 +123,7 @@ def target_of(table: TableState, to: str, savepoints: Mapping[str, SavepointMeta
     the one which began last. Digits without separators are an instant: with a wrong digit they must not mean another
     write. Raises `InvalidRequestError` where the active timeline has no write that was completed by a time.
     """
-    named = next((instant for instant, savepoint in savepoints.items() if savepoint.name == to), to)
+    named = savepoint_named(savepoints, to) or to
     if named.isdecimal():
         return named
     try:

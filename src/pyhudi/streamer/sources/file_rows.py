@@ -22,7 +22,7 @@ from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, Sour
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
 from pyhudi.format.schema.evolution import Missing, align, write_schema
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.streamer.sources.json_rows import BEYOND_64_BITS, DIGITS, joined, lines_of, rows_of_json_lines
+from pyhudi.streamer.sources.json_rows import DIGITS, is_beyond_64_bits, joined, lines_of, rows_of_json_lines
 from pyhudi.streamer.sources.protocol import Rows
 
 _BATCH_ROWS: Final = 65_536
@@ -250,20 +250,12 @@ def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadR
             )
 
     found = read(pass_over)
-    rounded = [name for name in found.column_names if name not in types and _is_beyond_64_bits(found[name])]
+    rounded = [name for name in found.column_names if name not in types and is_beyond_64_bits(found[name])]
     if rounded:
         convert.include_columns, convert.column_types = rounded, dict.fromkeys(rounded, pa.string())
         for name, column in zip(rounded, read(skip).columns, strict=True):
             found = found.set_column(found.column_names.index(name), name, _as_whole_numbers(column, found[name]))
     yield found
-
-
-def _is_beyond_64_bits(column: pa.ChunkedArray) -> bool:
-    """Whether Arrow made floating point of numbers that may be whole ones beyond 64 bits."""
-    if not pa.types.is_floating(column.type):
-        return False
-    bounds = pc.min_max(column).as_py()
-    return bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= BEYOND_64_BITS
 
 
 def _as_whole_numbers(texts: pa.ChunkedArray, rounded: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -24,7 +24,7 @@ _PIECE_BYTES: Final = 64 * 1024 * 1024
 _ROW: Final = re.compile(r"in row (\d+)$")
 _LARGE_NUMBER: Final = re.compile(rb"[:\[,]\s*-?[0-9]{19,}\s*[,}\]]")
 """A whole number of so many digits that it may be beyond 64 bits, outside of most texts."""
-BEYOND_64_BITS: Final = 2.0**63
+_BEYOND_64_BITS: Final = 2.0**63
 DIGITS: Final = (20, 38)
 """The precisions of decimals for whole numbers beyond 64 bits: that of unsigned numbers of 64 bits, and the largest."""
 
@@ -127,9 +127,7 @@ def _whole_numbers(data: pa.Buffer | bytes, found: pa.Table, column: pa.Field) -
 def _with_decimals(values: pa.ChunkedArray, of_column: pa.DataType, decimal: pa.DataType) -> pa.DataType:
     """The type with decimals in place of floating point where a value is beyond whole numbers of 64 bits."""
     if pa.types.is_floating(of_column):
-        bounds = pc.min_max(values).as_py()
-        is_large = bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= BEYOND_64_BITS
-        return decimal if is_large else of_column
+        return decimal if is_beyond_64_bits(values) else of_column
     if pa.types.is_struct(of_column):
         columns = pa.table({"": values}).flatten().columns
         fields = zip(columns, of_column.fields, strict=True)
@@ -137,6 +135,14 @@ def _with_decimals(values: pa.ChunkedArray, of_column: pa.DataType, decimal: pa.
     if pa.types.is_list(of_column):
         return pa.list_(_with_decimals(pc.list_flatten(values), of_column.value_type, decimal))
     return of_column
+
+
+def is_beyond_64_bits(values: pa.ChunkedArray) -> bool:
+    """Whether Arrow made floating point of numbers that may be whole ones beyond 64 bits."""
+    if not pa.types.is_floating(values.type):
+        return False
+    bounds = pc.min_max(values).as_py()
+    return bounds["max"] is not None and max(-bounds["min"], bounds["max"]) >= _BEYOND_64_BITS
 
 
 def _parsed(data: pa.Buffer | bytes, types: pa.Schema, *, only: bool) -> pa.Table:
