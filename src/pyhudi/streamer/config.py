@@ -29,7 +29,8 @@ class StreamerConfig:
             `SqlFileBasedSource`, `S3EventsSource` or `S3EventsHoodieIncrSource`.
         target_table: the name of a new table; the folder's, if not given.
         table_type: of a new table: "cow" or "mor", or COPY_ON_WRITE or MERGE_ON_READ.
-        op: the operation: UPSERT, INSERT, BULK_INSERT, INSERT_OVERWRITE, INSERT_OVERWRITE_TABLE or DELETE.
+        op: the operation: UPSERT, INSERT, BULK_INSERT, INSERT_OVERWRITE, INSERT_OVERWRITE_TABLE, DELETE or
+            DELETE_PARTITION, which ends the partitions that the rows of a batch are in.
         source_ordering_fields: the columns that say which version of a record is the newest.
         filter_dupes: with INSERT: drop rows whose keys the table has, and all but one of those with the same key.
         props: a property file with options.

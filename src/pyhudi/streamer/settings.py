@@ -29,10 +29,12 @@ _OPERATIONS: Final = (
     WriteOperation.INSERT_OVERWRITE,
     WriteOperation.INSERT_OVERWRITE_TABLE,
     WriteOperation.DELETE,
+    WriteOperation.DELETE_PARTITION,
 )
 _INLINE: Final = "hoodie.compact.inline"
 _BESIDE: Final = "hoodie.datasource.compaction.async.enable"
 _BATCH_ID: Final = "hoodie.write.batch.id"
+_PARTITIONS: Final = "hoodie.datasource.write.partitions.to.delete"
 T = TypeVar("T")
 _ERROR_CLASS: Final = "hoodie.errortable.write.class"
 _NOT_NEEDED: Final = (".jdbc.driver.class", ".schema.jdbc.driver.type")
@@ -121,6 +123,8 @@ def _is_ours(name: str) -> bool:
 def _check(config: StreamerConfig, options: Mapping[str, str]) -> None:
     if _BATCH_ID in options:
         raise ConfigError(f"the streamer numbers its batches: leave {_BATCH_ID} out", option=_BATCH_ID)
+    if _PARTITIONS in options:
+        raise ConfigError(f"the rows of a batch say which partitions end: leave {_PARTITIONS} out", option=_PARTITIONS)
     limit = config.source_limit
     if limit is not None and (isinstance(limit, bool) or limit < 1):
         raise ConfigError("source_limit must be a number of bytes or messages from 1 on", given=limit)

@@ -19,9 +19,9 @@ from pyhudi.write.result import WriteResult, result_of
 def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) -> WriteResult:
     """Remove the partitions whose paths are among the names; in `patterns`, `*` stands for any characters.
 
-    Raises `InvalidRequestError` if no partition with rows matches, or none matches one of the patterns. Cost: a listing
-    of each named partition, or with `*` of the table; a second one when the drop begins, unless the first is remembered
-    (`table/remembered_files.py`).
+    Raises `InvalidRequestError` if no partition with rows matches, or none matches one of the patterns. A write that
+    may be empty commits without a change where none matches. Cost: a listing of each named partition, or with `*` of
+    the table; a second one when the drop begins, unless the first is remembered (`table/remembered_files.py`).
     """
     wanted = [name.strip("/") for name in names] if patterns else names
     searches = patterns and any("*" in name for name in wanted)
@@ -31,7 +31,8 @@ def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) ->
         groups = _groups(job, table, listed)
         found = {name: _matching(groups, name) if patterns else groups.keys() & {name} for name in wanted}
         unmatched = [name for name in found if not found[name]]
-        if len(unmatched) == len(found) or (patterns and unmatched):
+        is_missed = len(unmatched) == len(found) and not job.config.what.allows_empty_commit
+        if is_missed or (patterns and unmatched):
             raise InvalidRequestError(
                 "no partition of the table matches; nothing was deleted",
                 given=unmatched,

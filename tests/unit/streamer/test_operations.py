@@ -8,6 +8,7 @@ import pytest
 from tests.support.ingestions import Landing, ids_in, ingestion, run_until_idle, settings
 from tests.support.tables import open_table
 
+from pyhudi.errors import ConfigError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.ingest import ingest
@@ -38,6 +39,7 @@ def put(landing: Landing, number: int, ids: list[int], note: str = "oslo") -> No
         ("INSERT_OVERWRITE", [2, 3, 9]),
         ("INSERT_OVERWRITE_TABLE", [2, 3]),
         ("DELETE", [1, 9]),
+        ("DELETE_PARTITION", [9]),
     ],
 )
 def test_batch_is_written_once_by_each_operation_after_batches_of_an_upsert(
@@ -56,6 +58,29 @@ def test_batch_is_written_once_by_each_operation_after_batches_of_an_upsert(
     again = ingestion(settings(landing, PARTITIONED, op="UPSERT", table_type=table_type), storage)
     assert run_until_idle(again) == 1
     assert ids_in(storage) == [*wanted[: wanted.index(9)], 7, 9] if 9 in wanted else [*wanted, 7]
+
+
+def test_partitions_that_the_table_lacks_are_ignored_and_the_checkpoint_moves_on(landing: Landing):
+    storage = MemoryStorage()
+    ends = ingestion(settings(landing, PARTITIONED, op="DELETE_PARTITION"), storage)
+    put(landing, 2, [1])
+    put(landing, 3, [9], "rome")
+    upserts = ingestion(settings(landing, PARTITIONED, op="UPSERT"), storage)
+    assert run_until_idle(upserts) >= 1
+    assert ids_in(storage) == [1, 9]
+    put(landing, 4, [5])
+    put(landing, 5, [5], "bonn")
+    assert run_until_idle(ends) >= 1
+    assert ids_in(storage) == [9]
+    put(landing, 6, [5], "bonn")
+    assert run_until_idle(ends) == 1
+    assert ids_in(storage) == [9]
+
+
+def test_names_of_partitions_to_delete_beside_the_rows_of_batches_are_refused(landing: Landing):
+    named = {"hoodie.datasource.write.partitions.to.delete": "rome"}
+    with pytest.raises(ConfigError, match="the rows of a batch say which partitions end"):
+        settings(landing, PARTITIONED | named, op="DELETE_PARTITION")
 
 
 def test_compaction_clustering_and_cleaning_run_beside_the_rounds_of_a_continuous_run(landing: Landing):
