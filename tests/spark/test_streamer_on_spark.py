@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
-import pyarrow.parquet as pq
 import pytest
 from tests.support.kafka import Broker
 from tests.support.pages import ROOT, blocks, run_block
 from tests.support.programs import told_by
 from tests.support.registries import Registry
+from tests.support.spark_streamers import ROOT_OF_FILES, TOPIC, check_equal, put, run, stored
 
 import pyhudi
 import pyhudi.streamer
@@ -27,41 +26,6 @@ from pyhudi.spark import outcomes
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
 
 PROGRAM = Path(__file__).with_name("streamer_retry_program.py")
-CHANGING = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name")
-TOPIC, ROOT_OF_FILES = "hoodie.streamer.source.kafka.topic", "hoodie.streamer.source.dfs.root"
-
-
-def put(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
-    folder.mkdir(exist_ok=True)
-    if name.endswith(".parquet"):
-        pq.write_table(pa.Table.from_pylist(rows), folder / name)
-    else:
-        (folder / name).write_text("\n".join(map(json.dumps, rows)))
-    os.utime(folder / name, (1_700_000_000, 1_700_000_000))
-
-
-def run(path: Path, source_class: str, options: dict[str, str], **given: Any) -> pyhudi.streamer.StreamerResult:
-    conf = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t", **options}
-    given = {"source_ordering_fields": "ts", **given}
-    return pyhudi.streamer.run(path, source_class=source_class, hoodie_conf=conf, **given)
-
-
-def stored(path: Path) -> tuple[pa.Schema, list[dict[str, Any]]]:
-    """The columns of a table, and its rows but for what differs between two writes of the same."""
-    rows = pyhudi.HudiTable.for_path(path).scan().to_arrow().drop_columns(list(CHANGING))
-    return rows.schema, rows.sort_by("id").to_pylist()
-
-
-def check_equal(spark: Any, folder: Path, source_class: str, options: dict[str, str], **given: Any) -> list[Any]:
-    """Run a streamer with Spark and without it: the tables and the checkpoints are equal. Gives the rows."""
-    ended = run(folder / "on_spark", source_class, options, spark=spark, **given)
-    local = run(folder / "local", source_class, options, **given)
-    assert (ended.checkpoint, ended.rows) == (local.checkpoint, local.rows)
-    (columns, rows), (local_columns, local_rows) = stored(folder / "on_spark"), stored(folder / "local")
-    if source_class == "JsonKafkaSource":  # whose new columns come in the order of the partitions that answer first
-        columns, local_columns = sorted(columns, key=str), sorted(local_columns, key=str)
-    assert (columns, rows) == (local_columns, local_rows)
-    return rows
 
 
 def test_json_files_give_the_table_of_a_run_without_spark(spark: Any, tmp_path: Path) -> None:
@@ -192,7 +156,7 @@ def test_task_that_dies_in_the_midst_of_its_rows_gives_each_row_once(tmp_path: P
     put(tmp_path / "landing", "1.json", [{"id": n, "ts": 1} for n in range(4)])
     put(tmp_path / "landing", "2.json", [{"id": n, "ts": 1} for n in range(4, 8)])
     told = told_by(PROGRAM, str(tmp_path), folder=tmp_path, seconds_max=120)
-    assert told == {"ids": list(range(8)), "has_died": True}
+    assert told == {"ids": list(range(8)), "deaths": 1}
 
 
 def test_error_of_a_part_is_found_behind_a_message_that_imitates_one() -> None:
@@ -210,7 +174,6 @@ def test_error_of_a_part_is_found_behind_a_message_that_imitates_one() -> None:
 REFUSED = {
     "change data": {"source_class": "PostgresDebeziumSource", "hoodie_conf": {"bootstrap.servers": "localhost:1"}},
     "transformers": {"transformer_class": "FlatteningTransformer"},
-    "error table": {"hoodie_conf": {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": "/none"}},
     "watermark": {
         "source_class": "JsonKafkaSource",
         "hoodie_conf": {"hoodie.write.track.event.time.watermark": "true", "bootstrap.servers": "localhost:1"},

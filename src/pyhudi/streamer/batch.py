@@ -26,10 +26,11 @@ _NONE: Final = pa.schema([]).empty_table()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """`rows` of the table, of a kind that the engine accepts; and those of the error table, if there is one."""
+    """`rows` of the table, and `errors` of the error table, of which there are `failed`; of kinds for the engine."""
 
     rows: Any
-    errors: pa.Table | None = None
+    errors: Any = None
+    failed: int = 0
 
 
 def batch_of(
@@ -103,7 +104,7 @@ def _batch_apart(
     if rows.schema.names:
         rows = _transformed(rows, settings, stored)
         if errors.settings.checks_rows:
-            keys = _keys(settings, table, config)
+            keys = keys_of(settings, table, config)
             # A delete may know no more than the key, so nothing else of change data is asked for.
             rows, without, lost = without_key_or_value(rows, keys, stored if changes is None else None)
             failed += tuple(without)
@@ -113,15 +114,20 @@ def _batch_apart(
     elif wanted is not None:
         rows = transformed(wanted.empty_table(), settings.transforms)
     elif failed:
-        raise ConfigError(
-            "no record of the first batch can be read, and nothing says which columns the new table has: give them as"
-            " schema, or by a schema provider",
-            reason=failed[0].reason,
-            records=len(failed),
-        )
+        raise without_columns(failed[0].reason, len(failed))
     else:
         return None
-    return Batch(rows=rows, errors=error_rows(errors, apart, failed, lost))
+    return Batch(rows=rows, errors=error_rows(errors.target, apart, failed, lost), failed=len(failed))
+
+
+def without_columns(reason: str, records: int) -> ConfigError:
+    """The error for a new table all of whose records failed. `reason`: of the first one."""
+    return ConfigError(
+        "no record of the first batch can be read, and nothing says which columns the new table has: give them as"
+        " schema, or by a schema provider",
+        reason=reason,
+        records=records,
+    )
 
 
 def _transformed(rows: pa.Table, settings: Settings, stored: pa.Schema | None) -> pa.Table:
@@ -137,7 +143,8 @@ def _transformed(rows: pa.Table, settings: Settings, stored: pa.Schema | None) -
     return transformed(rows.drop_columns(derived_columns(rows, filled, settings.transforms)), settings.transforms)
 
 
-def _keys(settings: Settings, table: TableState | None, config: WriteConfig) -> KeyGenerator:
+def keys_of(settings: Settings, table: TableState | None, config: WriteConfig) -> KeyGenerator:
+    """What makes the record keys of the rows of a streamer. Cost: none."""
     if table is None:
         return key_generator_from_table(table_properties(config), config.new_table_version, settings.options)
     return key_generator_from_table(table.config.values, table.config.version, settings.options)

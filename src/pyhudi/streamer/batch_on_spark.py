@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -13,22 +13,23 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.streamer.batch import Batch
-from pyhudi.streamer.error_table import ErrorTable
+from pyhudi.streamer.batch import Batch, keys_of, without_columns
+from pyhudi.streamer.error_table import ERROR_ROWS, ErrorTable
+from pyhudi.streamer.parts_apart import PartReading, bad_rows, columns_of_rows, good_rows, told_parts
 from pyhudi.streamer.settings import Settings
-from pyhudi.streamer.sources.protocol import Part, Pull
+from pyhudi.streamer.sources.protocol import Part, Parts, Pull
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from pyhudi.spark.engine import SparkEngine
 
 R = TypeVar("R")
 
 
-def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | None) -> SparkEngine:
+def spark_engine(spark: SparkSession, settings: Settings) -> SparkEngine:
     """The engine of a streamer on Spark. Raises `UnsupportedFeatureError` for what it does not do there. Cost: none."""
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.settings import is_connect  # noqa: PLC0415 - as above
@@ -39,8 +40,6 @@ def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | N
         raise _refused("change data of databases", "leave spark out")
     if settings.transforms:
         raise _refused("transformers", "leave spark or transformer_class out")
-    if errors is not None:
-        raise _refused("an error table", "leave spark or hoodie.errortable.enable out")
     return SparkEngine(spark)
 
 
@@ -53,9 +52,6 @@ def batch_on_spark(
     errors: ErrorTable | None,
 ) -> Batch | None:
     """See `batch_of`. Cost: a read of the table's schema, and where nothing says the columns a read of the source."""
-    from pyhudi.spark.parts import frame_of_parts  # noqa: PLC0415 - PySpark is an extra
-
-    del errors  # `spark_engine` refuses them
     _check(settings, table, config)
     schema = None if table is None else load_table_schema(table)
     stored, wanted = None if schema is None else schema.arrow, settings.schema
@@ -64,6 +60,8 @@ def batch_on_spark(
     if pull is not None and pull.items:
         if pull.parts is None:
             raise _refused("this source, whose rows tasks cannot read in parts,", "leave spark out", settings)
+        if errors is not None:
+            return _batch_apart(engine, pull.parts, settings, table, config, errors)
         tasks = tuple(pull.parts.tasks)
         columns = pull.parts.columns(functools.partial(_told, engine, tasks), wanted, stored)
     if columns is None or not columns.names:
@@ -71,7 +69,55 @@ def batch_on_spark(
     if columns is None:
         return None
     read = operator.methodcaller("batches", columns, wanted, stored)
-    return Batch(rows=frame_of_parts(engine, read, tasks, [part.size_bytes for part in tasks], columns))
+    return Batch(rows=_frame(engine, read, tasks, columns))
+
+
+def _batch_apart(
+    engine: SparkEngine,
+    parts: Parts,
+    settings: Settings,
+    table: TableState | None,
+    config: WriteConfig,
+    errors: ErrorTable,
+) -> Batch | None:
+    """The rows of a batch, and those of the error table: see `parts_apart.py`. Cost: that of `told_parts`."""
+    schema = None if table is None else load_table_schema(table)
+    stored = None if schema is None else schema.arrow
+    reading = PartReading(
+        wanted=settings.schema,
+        stored=stored,
+        fits=errors.settings.checks_types,
+        keys=keys_of(settings, table, config) if errors.settings.checks_rows else None,
+        table=stored,
+    )
+    tasks = tuple(parts.tasks)
+    reading, told, columns = told_parts(reading, parts, functools.partial(_told, engine, tasks))
+    failed = sum(part.failed or 0 for part in told)
+    kept = columns_of_rows(reading, columns) if columns.names else stored if stored is not None else settings.schema
+    if kept is None:
+        if failed:
+            raise without_columns(next(part.reason for part in told if part.reason is not None), failed)
+        return None
+    good = functools.partial(good_rows, reading, columns)
+    bad = functools.partial(bad_rows, reading, columns, errors.target)
+    failing = tuple(part for part, said in zip(tasks, told, strict=True) if said.failed)
+    return Batch(
+        rows=_frame(engine, good, tasks if columns.names else (), kept),
+        errors=_frame(engine, bad, failing, ERROR_ROWS),
+        failed=failed,
+    )
+
+
+def _frame(
+    engine: SparkEngine,
+    read: Callable[[Part], Iterator[pa.RecordBatch]],
+    parts: tuple[Part, ...],
+    columns: pa.Schema,
+) -> DataFrame:
+    """See `frame_of_parts`."""
+    from pyhudi.spark.parts import frame_of_parts  # noqa: PLC0415 - PySpark is an extra
+
+    return frame_of_parts(engine, read, parts, [part.size_bytes for part in parts], columns)
 
 
 def _check(settings: Settings, table: TableState | None, config: WriteConfig) -> None:

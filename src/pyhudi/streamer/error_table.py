@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from pyhudi.config.options_streamer import ErrorTableOptions
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
-from pyhudi.errors import ConfigError, HudiError
+from pyhudi.errors import ConfigError, HudiError, SourceError
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.storage.open import open_storage
@@ -35,7 +35,7 @@ from pyhudi.write.create import create_for_rows, removed_on_failure
 from pyhudi.write.run import write
 
 _KEY: Final = "error_id"
-_SCHEMA: Final = pa.schema(
+ERROR_ROWS: Final = pa.schema(
     [
         pa.field(_KEY, pa.string(), nullable=False),
         pa.field("target", pa.string()),
@@ -46,6 +46,7 @@ _SCHEMA: Final = pa.schema(
         pa.field("_corrupt_record", pa.binary()),
     ]
 )
+"""The columns of an error table."""
 _PASSED_ON: Final = ("hoodie.write.lock.", "hoodie.write.concurrency.", "hoodie.write.table.version")
 _NO_ROW: Final = "RECORD_CREATION"
 _log = logging.getLogger("pyhudi")
@@ -120,8 +121,8 @@ def without_key_or_value(
     return rows.filter(pa.array(~is_failed)), failed, lost
 
 
-def error_rows(table: ErrorTable, apart: Apart, failed: Sequence[FailedRecord], lost: pa.Table) -> pa.Table:
-    """The rows of the error table for records that failed.
+def error_rows(target: str, apart: Apart, failed: Sequence[FailedRecord], lost: pa.Table) -> pa.Table:
+    """The rows of the error table for records that failed on their way into the table `target`.
 
     `lost`: the rows that some of these had become; a record without a text is kept as the JSON of its row. A file that
     cannot be read as a whole is kept by its name.
@@ -130,11 +131,11 @@ def error_rows(table: ErrorTable, apart: Apart, failed: Sequence[FailedRecord], 
     ids, columns = [], []
     for record, origin in zip(failed, apart.origins([record.number for record in failed]), strict=True):
         payload = texts.get(record.number) if origin.payload is None else origin.payload
-        ids.append(f"{table.target}|{origin.id}")
-        columns.append((table.target, origin.source, origin.position, record.kind, record.reason, payload))
-    arrays = [ids, *zip(*columns, strict=True)] if columns else [[] for _ in _SCHEMA]
+        ids.append(f"{target}|{origin.id}")
+        columns.append((target, origin.source, origin.position, record.kind, record.reason, payload))
+    arrays = [ids, *zip(*columns, strict=True)] if columns else [[] for _ in ERROR_ROWS]
     return pa.table(
-        [pa.array(values, column.type) for values, column in zip(arrays, _SCHEMA, strict=True)], schema=_SCHEMA
+        [pa.array(values, column.type) for values, column in zip(arrays, ERROR_ROWS, strict=True)], schema=ERROR_ROWS
     )
 
 
@@ -142,22 +143,26 @@ def _as_json(rows: pa.Table) -> dict[int, bytes]:
     return {row.pop(RECORD): json.dumps(row, default=str, ensure_ascii=False).encode() for row in rows.to_pylist()}
 
 
-def write_errors(table: ErrorTable, rows: pa.Table, engine: Engine, environment: Environment) -> None:
+def write_errors(table: ErrorTable, rows: Any, count: int, engine: Engine, environment: Environment) -> None:
     """Write rows into the error table, which is created if it is not there; what it has of them is replaced.
 
-    Raises as a write, unless the failure strategy is LOG_ERROR. Cost: that of an upsert, and none without rows.
+    `rows`: of a kind that the engine accepts; there are `count`. Raises as a write, unless the failure strategy is
+    LOG_ERROR; and `SourceError` where they come out of a source that fails. Cost: that of an upsert, and none without
+    rows.
     """
-    if not rows.num_rows:
+    if not count:
         return
     try:
         _write(table, rows, engine, environment)
+    except SourceError:  # of tasks that read the rows: it is not the error table that fails
+        raise
     except HudiError:
         if table.settings.on_failure is ErrorTableFailure.ROLLBACK_COMMIT:
             raise
-        _log.exception("%d records that failed are lost, as the error table cannot be written", rows.num_rows)
+        _log.exception("%d records that failed are lost, as the error table cannot be written", count)
 
 
-def _write(table: ErrorTable, rows: pa.Table, engine: Engine, environment: Environment) -> None:
+def _write(table: ErrorTable, rows: Any, engine: Engine, environment: Environment) -> None:
     config = WriteConfig.from_options(table.options)
     created = not table_exists(table.storage) and create_for_rows(rows, table.storage, config, table.options, engine)
     with removed_on_failure(table.storage, config, environment, created=created):

@@ -93,7 +93,7 @@ def new_ingestion(
     engine: Engine = LocalEngine()
     make: BatchOf = batch_of
     if spark is not None:
-        on_spark = spark_engine(spark, settings, errors)
+        on_spark = spark_engine(spark, settings)
         engine, make = on_spark, functools.partial(batch_on_spark, on_spark)
     return Ingestion(
         settings=settings,
@@ -205,11 +205,9 @@ def _round(
     if config.input.tracks_event_time and settings.reads_kafka:
         kept = watermark_of_topic(batch.rows, reached, table, config, now=clock.now_ms())
         config = replace(config, extra_metadata=(*config.extra_metadata, (WATERMARK_KEY, kept)))
-    failed = 0
     if ingestion.errors is not None and batch.errors is not None:
-        failed = batch.errors.num_rows
         began = clock.monotonic()
-        write_errors(ingestion.errors, batch.errors, ingestion.engine, ingestion.environment)
+        write_errors(ingestion.errors, batch.errors, batch.failed, ingestion.engine, ingestion.environment)
         observe(ErrorTableWritten(seconds=clock.monotonic() - began))
     has_place = pull is None or reached.text is not None
     skips = settings.group(StreamerOptions).skips_checkpoint or not has_place
@@ -217,7 +215,7 @@ def _round(
     if pull is not None and pull.committed is not None:
         pull.committed()
     items = 0 if pull is None else pull.items
-    return IngestedBatch(items=items, failed=failed, checkpoint=reached.text, write=write_done)
+    return IngestedBatch(items=items, failed=batch.failed, checkpoint=reached.text, write=write_done)
 
 
 def _nothing_new(ingestion: Ingestion, table: TableState | None, after: Checkpoint) -> Idle:

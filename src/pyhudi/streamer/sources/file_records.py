@@ -73,12 +73,16 @@ def rows_apart_of_files(kind: str, files: Sequence[FileInfo], reading: Reading, 
     for file in files:
         begin = records[-1].begin + len(records[-1].places) if records else 0
         records.append(_file(file, begin, reading, fits=fits, read=read))
-    tables = [table for part in records for table in part.tables]
     return Apart(
-        rows=joined(tables, None) if kind in _READERS else joined_rows(tables, reading.stored),
+        rows=joined_records(kind, [table for part in records for table in part.tables], reading.stored),
         failed=tuple(failed for part in records for failed in part.failed),
         origins=functools.partial(_origins, reading.storage.uri, records),
     )
+
+
+def joined_records(kind: str, tables: Sequence[pa.Table], stored: pa.Schema | None) -> pa.Table:
+    """The records of files of one kind, with the columns of all. Raises `SchemaMismatchError`."""
+    return joined(list(tables), None) if kind in _READERS else joined_rows(tables, stored)
 
 
 def _file(file: FileInfo, begin: int, reading: Reading, *, fits: bool, read: _Read) -> _Records:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import FileInfo, Storage, StorageSpec
 from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.apart import Apart
-from pyhudi.streamer.sources.file_records import rows_apart_of_files
+from pyhudi.streamer.sources.file_records import joined_records, rows_apart_of_files
 from pyhudi.streamer.sources.file_rows import (
     Reading,
     columns_of_files,
@@ -50,6 +50,13 @@ class FilePart:
         """See `Part.batches`. Cost: a request, and a read of the file."""
         yield from rows_of_file(self.kind, self.file, self._reading(wanted, stored), columns)
 
+    def read_apart(
+        self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool, check: Check | None = None
+    ) -> Apart:
+        """See `Part.read_apart`. Cost: a request, and that of `rows_apart_of_files`."""
+        del check  # of messages
+        return rows_apart_of_files(self.kind, [self.file], self._reading(wanted, stored), fits=fits)
+
     def _reading(self, wanted: pa.Schema | None, stored: pa.Schema | None) -> Reading:
         """Raises `SourceError` if the file is not that of the batch any more: tasks read it several times.
 
@@ -82,6 +89,15 @@ class FileParts:
             return wanted
         schemas = tell(functools.partial(FilePart.schemas, stored=stored))
         return columns_of_files(self.tasks[0].kind, [part.file for part in self.tasks], schemas)
+
+    def joined(self, schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
+        """See `Parts.joined`. Cost: none."""
+        return joined_records(self.tasks[0].kind, [schema.empty_table() for schema in schemas], stored).schema
+
+    @property
+    def is_typed_as_a_whole(self) -> bool:
+        """See `Parts.is_typed_as_a_whole`. Each file is decoded alone."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)

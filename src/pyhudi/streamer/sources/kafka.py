@@ -105,7 +105,7 @@ class KafkaSource:
             read=functools.partial(self._rows, fetch),
             read_apart=functools.partial(self._rows_apart, topic_id, fetch),
             items=sum(end.values()) - sum(begin.values()),
-            parts=None if self.has_moved_keys else TopicParts(self, _parts(self, begin, end)),
+            parts=None if self.has_moved_keys else TopicParts(self, _parts(self, topic_id, begin, end)),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
             behind=_behind(begin, bounds),
         )
@@ -227,8 +227,15 @@ class KafkaSource:
             return _with_columns(rows, {name: column.slice(start, count) for name, column in columns.items()})
 
         parts, failed = read_apart(len(values), read, _FAILURES[self.kind])
-        rows = joined(parts, None) if self.kind == JSON else joined_rows(parts, known)
-        return Apart(rows=rows, failed=failed, origins=functools.partial(self._origins, topic_id, messages))
+        return Apart(
+            rows=self.joined(parts, known),
+            failed=failed,
+            origins=functools.partial(self._origins, topic_id, messages),
+        )
+
+    def joined(self, tables: Sequence[pa.Table], stored: pa.Schema | None) -> pa.Table:
+        """Rows of messages, with the columns of all. Raises `SchemaMismatchError` where they do not fit together."""
+        return joined(list(tables), None) if self.kind == JSON else joined_rows(tables, stored)
 
     def _messages(self, begin: Offsets, end: Offsets) -> pa.Table:
         """The messages with a value: a null value is the tombstone of a compacted topic, and no row."""
@@ -265,6 +272,7 @@ class TopicPart:
     """A range of offsets of one partition of a topic. See `Part`."""
 
     source: KafkaSource
+    topic_id: str | None
     partition: int
     begin: int
     end: int
@@ -285,6 +293,12 @@ class TopicPart:
         del wanted, stored  # the messages of all parts have said the columns
         yield from self.source._rows(self._messages, columns, None).to_batches()
 
+    def read_apart(
+        self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool, check: Check | None = None
+    ) -> Apart:
+        """See `Part.read_apart`. Cost: a read of the range."""
+        return self.source._rows_apart(self.topic_id, self._messages, wanted, stored, fits=fits, check=check)
+
     def _messages(self) -> pa.Table:
         return self.source._messages({self.partition: self.begin}, {self.partition: self.end})
 
@@ -303,23 +317,32 @@ class TopicParts:
         told = tell(functools.partial(TopicPart.told, stored=stored, fits=stored is not None))
         if None in told:  # then the types of the batch decide, as where it is read as a whole
             told = tell(functools.partial(TopicPart.told, stored=None, fits=False))
-        parts = [schema.empty_table() for _, schema in told if schema.names]
-        if not parts:
+        schemas = [schema for _, schema in told if schema.names]
+        if not schemas:
             if any(count for count, _ in told):
                 raise SourceError(
                     "a message cannot be read: no field of any row has a value, so nothing says what columns there are",
                     topic=self.source.topic,
                 )
             return pa.schema([])
+        return self.joined(schemas, stored)
+
+    def joined(self, schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
+        """See `Parts.joined`. The columns of offsets are the last ones. Cost: none."""
         known = stored if not self.source.options.appends_offsets else _without(stored, COLUMNS_OF_OFFSETS)
-        rows = joined(parts, None) if self.source.kind == JSON else joined_rows(parts, known)
+        rows = self.source.joined([schema.empty_table() for schema in schemas], known)
         return self.source.columns_of(rows.schema)
 
+    @property
+    def is_typed_as_a_whole(self) -> bool:
+        """See `Parts.is_typed_as_a_whole`."""
+        return True
 
-def _parts(source: KafkaSource, begin: Offsets, end: Offsets) -> tuple[TopicPart, ...]:
+
+def _parts(source: KafkaSource, topic_id: str | None, begin: Offsets, end: Offsets) -> tuple[TopicPart, ...]:
     """The ranges of a batch that are read alone, those of a partition one after the other."""
     return tuple(
-        TopicPart(source, partition, first, min(first + MESSAGES_OF_A_PART, stop))
+        TopicPart(source, topic_id, partition, first, min(first + MESSAGES_OF_A_PART, stop))
         for partition, stop in sorted(end.items())
         for first in range(begin[partition], stop, MESSAGES_OF_A_PART)
     )

@@ -43,6 +43,12 @@ class Part(Protocol):
         """The rows, with the columns of the whole batch. `wanted`, `stored`, and errors: as of `Pull.read`."""
         ...
 
+    def read_apart(
+        self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool, check: Check | None = None
+    ) -> Apart:
+        """The rows, with columns of this part alone, apart from what cannot be read. See `Pull.read_apart`."""
+        ...
+
 
 Tell: TypeAlias = Callable[[Callable[[Any], Any]], list[Any]]
 """Runs a function over each of the parts of a batch, in tasks, and gives what it returns, in their order."""
@@ -60,6 +66,18 @@ class Parts(Protocol):
         """The columns of the rows that `Pull.read` would give; none where there are no rows. Raises as `Pull.read`.
 
         Cost: where nothing says them, a read of all parts.
+        """
+        ...
+
+    def joined(self, schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
+        """The columns of the rows of parts that have these, as `Pull.read_apart` joins them. Raises alike."""
+        ...
+
+    @property
+    def is_typed_as_a_whole(self) -> bool:
+        """Whether a value that is not of the type of the table's column takes the table's types from all parts.
+
+        So it is where `Pull.read` decodes a batch in one go.
         """
         ...
 

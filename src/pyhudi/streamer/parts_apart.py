@@ -1,0 +1,136 @@
+"""Parts of a batch that tasks read with an error table: the rows of the table, and apart from them those of the errors.
+
+Tasks read a part when they tell its columns and how many of its records fail, when they write what failed, and when
+they write its rows. Each time they find the same, so that a record is in one of the two tables, and in none twice.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyhudi.errors import ConfigError
+from pyhudi.format.keys.generator import KeyGenerator
+from pyhudi.format.schema.evolution import align
+from pyhudi.streamer.error_table import error_rows, without_key_or_value
+from pyhudi.streamer.sources.apart import RECORD, Apart, FailedRecord
+from pyhudi.streamer.sources.protocol import Part, Parts, Tell
+
+_NO_COLUMNS = pa.schema([])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartReading:
+    """How tasks read the parts of a batch. `wanted`, `stored` and `fits`: as of `Pull.read_apart`.
+
+    `keys`: what makes the record keys, without which a row fails; None where rows are not checked. `table`: the columns
+    of the table, of which those that cannot be null are checked, too.
+    """
+
+    wanted: pa.Schema | None
+    stored: pa.Schema | None
+    fits: bool
+    keys: KeyGenerator | None
+    table: pa.Schema | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldPart:
+    """What a task tells of a part.
+
+    Attributes:
+        columns: those of its rows, with `RECORD`; none where there are no rows.
+        unread: how many of its records cannot be read.
+        reason: why the first of these cannot.
+        failed: how many fail, those without a key among them; None where its own columns do not say that.
+        is_mistyped: whether a value is not of the type of the table's column.
+    """
+
+    columns: pa.Schema
+    unread: int
+    reason: str | None
+    failed: int | None
+    is_mistyped: bool = False
+
+
+def told_parts(reading: PartReading, parts: Parts, tell: Tell) -> tuple[PartReading, list[ToldPart], pa.Schema]:
+    """How the parts of a batch are to be read, what tasks tell of each, and the columns of their rows, with `RECORD`.
+
+    Raises as `Pull.read_apart`, and `ConfigError` for rows without a key column. Cost: a read of all parts; a second
+    one where a value decides that the table's types do not count, or a part lacks the key columns of others.
+    """
+    has_hints = reading.wanted is None and reading.stored is not None and not reading.fits
+    may_drop_types = has_hints and parts.is_typed_as_a_whole
+    told: list[ToldPart] = tell(functools.partial(_typed if may_drop_types else _told, reading))
+    if any(part.is_mistyped for part in told):
+        reading = replace(reading, stored=None)
+        told = tell(functools.partial(_told, reading))
+    schemas = [part.columns for part in told if part.columns.names]
+    columns = parts.joined(schemas, reading.stored) if schemas else _NO_COLUMNS
+    if any(part.failed is None for part in told):
+        told = tell(functools.partial(_told, reading, columns=columns))
+    return reading, told, columns
+
+
+def columns_of_rows(reading: PartReading, columns: pa.Schema) -> pa.Schema:
+    """The columns of the rows that go into the table. `columns`: as of `told_parts`. Cost: none."""
+    return _checked(reading, columns.empty_table())[0].drop([RECORD]).schema
+
+
+def good_rows(reading: PartReading, columns: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:
+    """The rows of a part that go into the table. `columns`: as of `told_parts`. Cost: a read of the part."""
+    rows, _, _ = _checked(reading, _rows(_read(reading, part), columns))
+    yield from rows.drop([RECORD]).to_batches()
+
+
+def bad_rows(reading: PartReading, columns: pa.Schema, target: str, part: Part) -> Iterator[pa.RecordBatch]:
+    """The rows of the error table for the records of a part that fail; see `error_rows`. Cost: a read of the part."""
+    apart = _read(reading, part)
+    _, failed, lost = _checked(reading, _rows(apart, columns))
+    yield from error_rows(target, apart, (*apart.failed, *failed), lost).to_batches()
+
+
+def _read(reading: PartReading, part: Part) -> Apart:
+    return part.read_apart(reading.wanted, reading.stored, fits=reading.fits)
+
+
+def _typed(reading: PartReading, part: Part) -> ToldPart:
+    """What a part says, and whether the table's types fit its values. Cost: a second read where something fails."""
+    typed = _told(replace(reading, fits=True), part)
+    if not typed.unread:
+        return typed
+    told = _told(reading, part)
+    return replace(told, is_mistyped=told.unread < typed.unread)
+
+
+def _told(reading: PartReading, part: Part, columns: pa.Schema | None = None) -> ToldPart:
+    """What a part says; with `columns` where its own do not say how many of its records fail."""
+    apart = _read(reading, part)
+    failed: int | None = None
+    try:
+        rows = apart.rows if columns is None else _rows(apart, columns)
+        failed = len(apart.failed) + len(_checked(reading, rows)[1])
+    except ConfigError:  # another part may have the key columns
+        if columns is not None:
+            raise
+    return ToldPart(
+        columns=apart.rows.schema,
+        unread=len(apart.failed),
+        failed=failed,
+        reason=apart.failed[0].reason if apart.failed else None,
+    )
+
+
+def _rows(apart: Apart, columns: pa.Schema) -> pa.Table:
+    """The rows of a part, with the columns of all parts; none where all of its records fail."""
+    return align(apart.rows, columns) if apart.rows.column_names else columns.empty_table()
+
+
+def _checked(reading: PartReading, rows: pa.Table) -> tuple[pa.Table, list[FailedRecord], pa.Table]:
+    """See `without_key_or_value`."""
+    if reading.keys is None or not rows.column_names:
+        return rows, [], rows.slice(0, 0)
+    return without_key_or_value(rows, reading.keys, reading.table)
