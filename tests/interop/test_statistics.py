@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, missing_oracl
 from tests.support.statistics_of_tables import Payload, statistics_known
 
 import pyhudi
+from pyhudi.errors import MetadataTableWarning
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, payload_type
 from pyhudi.format.metadata_table.statistics import statistics_payloads
 from pyhudi.metadata_table.file_ranges import RangesTask, ranges_of_files
@@ -293,3 +295,48 @@ def test_jvm_hudi_loses_no_number_by_our_statistics_of_columns_with_nan(
                     assert found == {key for key, x in numbers.items() if holds(x)}, (kind, asked)
     finally:
         oracle.stop()
+
+
+@pytest.mark.parametrize(
+    ("version", "with_columns"),
+    [
+        pytest.param(9, False, id="v9"),
+        pytest.param(9, True, marks=pytest.mark.thorough, id="v9-with-those-of-columns"),
+        pytest.param(8, False, marks=pytest.mark.thorough, id="v8"),
+    ],
+)
+def test_bounds_that_jvm_hudi_built_before_it_rolled_a_write_back_lose_no_row(
+    version: int, with_columns: bool, tmp_path: Path, oracle_of: Callable[[str], Oracle]
+) -> None:
+    oracle, path = oracle_of("1.2.0"), tmp_path / "t"
+    given = {
+        **_options(version, "cow"),
+        "hoodie.metadata.index.column.stats.enable": str(with_columns).lower(),
+        "hoodie.metadata.index.partition.stats.enable": "false",
+    }
+    pyhudi.save(pa.concat_tables(_rows(3 * at, 3, f"c{at}") for at in range(9)), str(path), hudi_options=given)
+    changed = _rows(12, 3, "c4", n=[1000] * 3, ts=[99] * 3)
+    pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(changed)
+    newest = load_table(LocalStorage(path)).timeline.completed_writes[-1].requested_time
+    name = f"bounds_{version}_{with_columns}"
+    oracle.sql(f"SET hoodie.write.table.version={version}")
+    oracle.sql("SET hoodie.write.auto.upgrade=false")
+    oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    oracle.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{newest}')")
+    for option in ("hoodie.write.table.version", "hoodie.write.auto.upgrade"):
+        oracle.sql(f"RESET {option}")
+    assert "partition_stats" in load_table(LocalStorage(path)).config.metadata_partitions, "it builds bounds"
+
+    for upserted in (None, _rows(24, 3, "c8", ts=[99] * 3), _rows(15, 3, "c5", ts=[99] * 3)):
+        if upserted is not None:
+            pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(upserted)
+        with pytest.warns(MetadataTableWarning) if upserted is None else nullcontext():
+            found = pyhudi.HudiTable.for_path(str(path)).scan(["id"], where=[("n", "<", 900)]).to_arrow()
+        assert {"k12", "k13"} <= {*found["id"].to_pylist()}
+        _check_our_queries(path)
+    assert "partition_stats" not in load_table(LocalStorage(path)).config.metadata_partitions
+    oracle.write(path, _rows(0, 1, "c0", ts=[100]), {**given, "hoodie.write.auto.upgrade": "false"})
+    _check_our_queries(path)
+    found_by_jvm = {row["id"] for row in oracle.sql(f"SELECT id FROM {name} WHERE n < 900")}
+    expected = pyhudi.HudiTable.for_path(str(path)).scan(["id"], where=[("n", "<", 900)]).to_arrow()
+    assert found_by_jvm == {*expected["id"].to_pylist()}

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.metadata_table.delta_commit import CheckHeld
+from pyhudi.metadata_table.folders import inner_version
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
 from pyhudi.metadata_table.requested_indexes import can_be_built
-from pyhudi.metadata_table.write_checks import problem_for_writes
+from pyhudi.metadata_table.undone_writes import saying_undone_writes
+from pyhudi.metadata_table.write_checks import checked_timeline, problem_for_writes
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import drop_metadata_table, drop_partitions, has_metadata_table
 from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_timeline
 
 _log = logging.getLogger("pyhudi")
 
@@ -42,7 +45,7 @@ def settle_metadata_table(
         drop_metadata_table(table)
         return table.reload()
     if has_metadata_table(table):
-        table = with_kept_partitions(table, check_held)
+        table = _without_undone_writes(with_kept_partitions(table, check_held), check_held)
     asked = [
         index for index in indexes if index.name not in table.config.metadata_partitions and can_be_built(index, table)
     ]
@@ -51,6 +54,26 @@ def settle_metadata_table(
     if not asked:
         return table
     return initialize_partitions(table, asked, environment, check_held, engine=engine)
+
+
+def _without_undone_writes(table: TableState, check_held: CheckHeld) -> TableState:
+    """The table without indexes that say what JVM Hudi has rolled back (`saying_undone_writes`); a warning tells.
+
+    Cost: that of `saying_undone_writes`; a put and deletes where something is dropped.
+    """
+    if not has_metadata_table(table):
+        return table  # it was dropped just now
+    inner = checked_timeline(table) or load_timeline(table.storage, inner_version(table.version))
+    wrong = sorted(saying_undone_writes(table, inner))
+    if not wrong:
+        return table
+    _log.warning(
+        "%s went on to say what a write said that was rolled back, and is dropped: build it again if it is needed",
+        ", ".join(wrong),
+    )
+    check_held()
+    drop_partitions(table, wrong)
+    return table.reload()
 
 
 def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.support.crashes import copied, crash_images, opened, rows
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 
 import pyhudi
+from pyhudi.format.metadata.rollback import encode_rollback_plan
+from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.metadata_table.folders import inner_version
+from pyhudi.services.rollback import execute
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path, load_rollback_plan
 
 INDEXED = {
     "hoodie.metadata.enable": "true",
@@ -16,6 +24,11 @@ INDEXED = {
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.partition.stats.enable": "true",
     "hoodie.index.type": "RECORD_INDEX",
+}
+WITHOUT = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
 }
 KINDS = [TableBuilder(9, "mor"), TableBuilder(8, "cow"), TableBuilder(6, "mor")]
 BEFORE = {1: "a", 2: "a", 3: "a"}
@@ -108,3 +121,79 @@ def test_files_that_are_the_newest_again_after_a_restore_have_filters_again() ->
     opened(storage, **filtered).recovery.restore(target)
     assert "bloom_filters" in opened(storage).handle.state.config.metadata_partitions
     assert_true(storage)
+
+
+TOWNS = [(number, f"town{number}", number, "a") for number in range(9)]
+BY_TS = [("ts", "==", 3)]
+
+
+def rolled_back_as_by_jvm_hudi(storage: Storage, write: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roll a write back and keep all indexes. The plan is nobody's, and the metadata table has the rollback's time."""
+    with monkeypatch.context() as patched:
+        patched.setattr(execute, "drop_what_stays", lambda table, *_: table)
+        opened(storage).recovery.rollback(write)
+    table = load_table(storage)
+    done = max(one for one in table.timeline.instants if one.action is Action.ROLLBACK)
+    plan = load_rollback_plan(storage, done, table.version)
+    requested = replace(done, state=InstantState.REQUESTED, completion_time=None)
+    storage.delete(instant_path(requested, table.version))
+    storage.put(instant_path(requested, table.version), encode_rollback_plan(replace(plan, is_ours=False)))
+    storage.put(instant_path(done, inner_version(table.version)), b"")
+
+
+def with_indexes_of_a_write_that_jvm_hudi_rolled_back(
+    kind: TableBuilder, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Storage, str]:
+    """One row gets another value, one gives way to another, indexes are built, and then that is taken back."""
+    storage = copied(
+        TableBuilder(kind.version, kind.kind, has_delete_flag=True, options=WITHOUT).insert(*TOWNS).build()
+    )
+    changes = rows((3, "town3", 100, "c"), (40, "town4", 9, "c"))
+    written = opened(storage, **WITHOUT).insert_overwrite(changes).instant
+    table = opened(storage)
+    for index in ("record_index", "column_stats", "partition_stats"):
+        table.refresh().indexes.create(index)
+    assert written is not None
+    rolled_back_as_by_jvm_hudi(storage, written, monkeypatch)
+    return storage, written
+
+
+@pytest.mark.parametrize("kind", KINDS[:2], ids=str)
+@pytest.mark.filterwarnings("ignore:the index .* is not used:pyhudi.errors.MetadataTableWarning")
+def test_indexes_built_before_a_rollback_of_jvm_hudi_are_not_believed(
+    kind: TableBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, _ = with_indexes_of_a_write_that_jvm_hudi_rolled_back(kind, monkeypatch)
+
+    table = opened(storage)
+    assert table.scan(["id"], where=BY_TS).to_arrow()["id"].to_pylist() == [3]
+    assert table.lookup([3, 4]).num_rows == 2
+    notes = {use.index: use.note for use in table.scan(where=BY_TS).explain().indexes}
+    assert notes["partition_stats"] == "it was built with a write that was rolled back since"
+
+
+@pytest.mark.parametrize("kind", KINDS[:2], ids=str)
+def test_write_after_a_rollback_of_jvm_hudi_builds_indexes_again(
+    kind: TableBuilder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage, _ = with_indexes_of_a_write_that_jvm_hudi_rolled_back(kind, monkeypatch)
+
+    opened(storage, **INDEXED).upsert(rows((4, "town4", 10, "d")))
+
+    assert "partition_stats, record_index went on to say what a write said that was rolled back" in caplog.text
+    table = opened(storage)
+    assert {"partition_stats", "record_index"} <= {*table.handle.state.config.metadata_partitions}
+    assert table.scan(where=BY_TS).count() == 1
+    assert table.scan().count() == len(TOWNS), "no row is there twice"
+    assert table.inspect.metadata_check().num_rows == 0
+    caplog.clear()
+    opened(storage, **INDEXED).upsert(rows((4, "town4", 11, "d")))
+    assert "went on to say" not in caplog.text
+
+
+def test_indexes_built_after_a_rollback_of_jvm_hudi_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, _ = with_indexes_of_a_write_that_jvm_hudi_rolled_back(KINDS[0], monkeypatch)
+    opened(storage).indexes.refresh("partition_stats")
+
+    uses = opened(storage).scan(where=BY_TS).explain().indexes
+    assert next(use.file_slices for use in uses if use.index == "partition_stats") == len(TOWNS) - 1

@@ -21,7 +21,7 @@ from pyhudi.metadata_table.lookup import statistics_of_files, statistics_of_part
 from pyhudi.read.conditions import Condition, columns_of
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.skipping.metadata_read import MetadataOfRead, note_if_invalid, unreadable
+from pyhudi.read.skipping.metadata_read import MetadataOfRead, note_if_invalid, saying_undone, unreadable
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 from pyhudi.table.state import TableState
 
@@ -94,7 +94,9 @@ def _steps(
     # Bounds of a partition, whoever wrote them, know nothing of the columns that skeleton files have elsewhere.
     has_skeletons = any(file_slice.files.source is not None for file_slice in plan.slices)
     has_bounds = PARTITION_STATS in table.config.metadata_partitions
-    if is_newest and has_bounds and not has_skeletons and metadata.is_ahead is None:
+    if has_bounds and (note := saying_undone(metadata, PARTITION_STATS)) is not None:
+        yield plan, IndexUse(PARTITION_STATS, note=note)
+    elif is_newest and has_bounds and not has_skeletons and metadata.is_ahead is None:
         plan, use = skip_by_partition_stats(plan, condition, partial(statistics_of_partitions, state), indexed)
         yield plan, use
     yield skip_by_column_stats(plan, condition, partial(statistics_of_files, state), indexed)

@@ -9,6 +9,7 @@ from pyhudi.errors import HudiError
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.metadata_table.read_checks import is_ahead, problem_for_reads, warn_of_index, warn_of_metadata_table
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
+from pyhudi.metadata_table.undone_writes import saying_undone_writes
 from pyhudi.table.index_definitions import load_index_definitions
 from pyhudi.table.state import TableState
 
@@ -37,6 +38,11 @@ class MetadataOfRead:
         """The definitions of indexes, by name. Cost: a read, once."""
         return load_index_definitions(self.table)
 
+    @cached_property
+    def undone(self) -> frozenset[str]:
+        """The indexes that say what JVM Hudi has rolled back. Cost: that of `saying_undone_writes`, once."""
+        return saying_undone_writes(self.table, self.state.timeline)
+
     @property
     def is_ahead(self) -> str | None:
         """Why indexes of the newest state say nothing of the table as it was loaded."""
@@ -54,6 +60,18 @@ def note_if_invalid(metadata: MetadataOfRead) -> str | None:
 def ahead(metadata: MetadataOfRead) -> str | None:
     """Why indexes of the newest state cannot be used, which is no defect; None where they can."""
     return None if metadata.is_ahead is None else f"the metadata table is not used: {metadata.is_ahead}"
+
+
+def saying_undone(metadata: MetadataOfRead, index: str) -> str | None:
+    """Why an index cannot be used that says what JVM Hudi has rolled back, of which a warning tells; None where it can.
+
+    Raises as `saying_undone_writes`.
+    """
+    if index not in metadata.undone:
+        return None
+    reason = "it was built with a write that was rolled back since"
+    warn_of_index(metadata.table.storage, index, reason)
+    return reason
 
 
 def unreadable(metadata: MetadataOfRead, index: str, error: HudiError) -> str:

@@ -25,7 +25,7 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping.column_statistics import IndexUse
 from pyhudi.read.skipping.comparisons import Alternatives
 from pyhudi.read.skipping.fixed_values import alternatives_of_where, fixed_values
-from pyhudi.read.skipping.metadata_read import MetadataOfRead, ahead, note_if_invalid, unreadable
+from pyhudi.read.skipping.metadata_read import MetadataOfRead, ahead, note_if_invalid, saying_undone, unreadable
 from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
@@ -51,7 +51,8 @@ def skip_by_record_index(
         return plan, None
     columns = key_columns(table)
     try:
-        if (note := note_if_invalid(metadata) or ahead(metadata)) is not None:
+        note = note_if_invalid(metadata) or ahead(metadata) or saying_undone(metadata, RECORD_INDEX)
+        if note is not None:
             return plan, IndexUse(RECORD_INDEX, columns=columns, note=note)
         state = metadata.state
         found = groups_of_keys(state, keys, {file_slice.partition_path for file_slice in plan.slices})
@@ -77,6 +78,8 @@ def groups_of_where(table: TableState, where: Where) -> set[tuple[str, str]] | N
     metadata = MetadataOfRead(table)
     try:
         if keys is None or metadata.problem is not None or metadata.is_ahead is not None:
+            return None
+        if RECORD_INDEX in metadata.undone:
             return None
         return groups_of_keys(metadata.state, keys, ())
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError):

@@ -27,7 +27,14 @@ from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping.column_statistics import FILES_MIN, IndexUse
 from pyhudi.read.skipping.comparisons import Alternatives
 from pyhudi.read.skipping.fixed_values import fixed_values
-from pyhudi.read.skipping.metadata_read import MetadataOfRead, ahead, incomplete, note_if_invalid, unreadable
+from pyhudi.read.skipping.metadata_read import (
+    MetadataOfRead,
+    ahead,
+    incomplete,
+    note_if_invalid,
+    saying_undone,
+    unreadable,
+)
 from pyhudi.read.skipping.record_index import KEYS_MAX, file_id_of, groups_of_keys
 from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi.table.state import TableState
@@ -58,11 +65,13 @@ def skip_by_secondary_indexes(
         return plan, ()
     uses: list[IndexUse] = []
     try:
-        if (note := note_if_invalid(metadata) or ahead(metadata)) is not None:
+        note = note_if_invalid(metadata) or ahead(metadata) or saying_undone(metadata, RECORD_INDEX)
+        if note is not None:
             return plan, tuple(IndexUse(index.name, columns=(index.column,), note=note) for index, _ in fit)
         for index, texts in fit:
-            if (why := doubt(table, definitions[index.name])) is not None:
-                note = incomplete(metadata, index.name, why)
+            why = doubt(table, definitions[index.name])
+            note = saying_undone(metadata, index.name) if why is None else incomplete(metadata, index.name, why)
+            if note is not None:
                 uses.append(IndexUse(index.name, columns=(index.column,), note=note))
                 continue
             plan, use = _skip(metadata.state, plan, index, texts)
