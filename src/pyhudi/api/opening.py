@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from pyhudi.engine.protocol import Engine
     from pyhudi.merge.rules import Merger
 
-_CHANGED_BY_ALTER = frozenset(
-    {"hoodie.write.table.version", "hoodie.table.cdc.enabled", "hoodie.table.cdc.supplemental.logging.mode"}
-)
-"""Properties that `table.alter` can change. Options of a new table that stayed would change them back, or conflict."""
-
 
 def open_handle(
     path: str | os.PathLike[str], hudi_options: HudiOptions | None, merger: Merger | None, engine: Engine
@@ -68,6 +63,7 @@ def create(
     hudi_options: HudiOptions | None,
 ) -> TableHandle:
     """Make the folder a table, and open it. `described`: what the table is to be, under Hudi's option names."""
+    from pyhudi.config.registry import OPTIONS  # noqa: PLC0415
     from pyhudi.config.write_config import WriteConfig  # noqa: PLC0415 - a table that is opened needs neither
     from pyhudi.write.create import create_for_schema  # noqa: PLC0415
 
@@ -78,5 +74,5 @@ def create(
     given = {name: text for name, text in described.items() if text is not None}
     config = WriteConfig.from_options({"hoodie.table.name": path.rstrip("/").rpartition("/")[2], **given, **options})
     state = create_for_schema(schema, open_storage(path, options), config, options, merger)
-    kept = {key: text for key, text in options.items() if key not in _CHANGED_BY_ALTER}
+    kept = {key: text for key, text in options.items() if not (key in OPTIONS and OPTIONS[key].by_alter)}
     return TableHandle(state, kept, mergers=() if merger is None else (merger,))

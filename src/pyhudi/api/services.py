@@ -370,7 +370,8 @@ class Services:
 
         Columns: service (in the order in which they run), due, reason.
 
-        Cost: a listing of the timeline, and for a merge-on-read table a read per commit since its last compaction.
+        Cost: a listing of the timeline, and for a merge-on-read table a read per commit since its last compaction, and
+        a listing of the table where one may be due.
 
         >>> table.services.due().select(["service", "due"]).num_rows > 0
         True

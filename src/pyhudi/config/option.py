@@ -38,13 +38,18 @@ def warn_of_option(message: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """A key that pyhudi honours. `aliases` are older or alternative spellings with the same effect."""
+    """A key that pyhudi honours. `aliases` are older or alternative spellings with the same effect.
+
+    `by_alter`: it says what a new table is to be like, and `table.alter` changes that later. So the handle of a table
+    that was created with it does not keep it: it would change that back, or conflict with it.
+    """
 
     key: str
     parser: Parser[Any]
     default: T
     doc: str
     aliases: tuple[str, ...] = ()
+    by_alter: bool = False
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -72,13 +77,23 @@ class Option(Generic[T]):
         return value
 
 
-def option(key: str, *, default: D, doc: str, parse: Parser[T] | None = None, aliases: tuple[str, ...] = ()) -> T | D:
+def option(
+    key: str,
+    *,
+    default: D,
+    doc: str,
+    parse: Parser[T] | None = None,
+    aliases: tuple[str, ...] = (),
+    by_alter: bool = False,
+) -> T | D:
     """Declare an option as a field of a dataclass. Type checkers see the field's value.
 
     An option whose default is a truth value, or a member of an enumeration, takes just such values without `parse`.
     """
     parser = parse or parser_of_default(default)
-    declared: Option[T | D] = Option(key=key, parser=parser, default=default, doc=doc, aliases=aliases)
+    declared: Option[T | D] = Option(
+        key=key, parser=parser, default=default, doc=doc, aliases=aliases, by_alter=by_alter
+    )
     value: D = field(default=default, metadata={_METADATA_KEY: declared})
     return value
 

@@ -60,6 +60,7 @@ class TableOptions:
         default=None,
         doc="The format version of a new table. Default: 9. A write never upgrades a table: a version other than "
         "the table's own is refused, and `table.alter.upgrade` changes it.",
+        by_alter=True,
     )
     record_key_fields: tuple[str, ...] | None = option(
         "hoodie.datasource.write.recordkey.field",
@@ -188,6 +189,7 @@ class TableOptions:
         default=None,
         doc="Whether writes to the table log what they do to its records, for reads of change data; true switches it on"
         " for a table that exists.",
+        by_alter=True,
     )
     change_data_mode: LoggingMode | None = option(
         "hoodie.table.cdc.supplemental.logging.mode",
@@ -195,6 +197,7 @@ class TableOptions:
         default=None,
         doc="What is logged of a change: operation and key, also the row before it, or also the row after it;"
         " DATA_BEFORE_AFTER if not given. Readers find the rest in the data files.",
+        by_alter=True,
     )
     base_file_format: str | None = option(
         "hoodie.table.base.file.format",

@@ -24,7 +24,6 @@ from pyhudi.metadata_table.checks.files import differences
 from pyhudi.read.arrow import read_batches
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan
 from pyhudi.services.cleaning.execute import planned_clean
-from pyhudi.services.compaction.schedule import planned_compaction
 from pyhudi.services.frame.runner import due_services, run_due
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
@@ -126,8 +125,6 @@ def _services(call: ServiceCall) -> Iterator[Finding]:
         if name == "clean":  # due after every write, but seldom with something to delete
             deleted = sum(decision.deletes for decision in planned_clean(call).decisions)
             is_due, reason = deleted > 0, f"{deleted:,} file slices are needed no more"
-        elif name == "compaction" and is_due and not call.table.timeline.pending_compactions:
-            is_due = bool(planned_compaction(call).plan.operations)  # inserts are delta commits, too, without logs
         if is_due and name != "rollback":
             yield Finding(
                 severity=Severity.NOTE,

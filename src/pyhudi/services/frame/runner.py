@@ -44,20 +44,26 @@ def pending_plans(call: ServiceCall) -> list[tuple[str, Instant]]:
 def due_services(call: ServiceCall) -> tuple[tuple[str, Due], ...]:
     """Each service with whether `run_due` would run it now, and why; nothing is written.
 
-    Cost: that of a load of the table, and for a merge-on-read table a read per commit since the last compaction.
+    Cost: that of a load of the table, and of `due_as_loaded`.
     """
     return due_as_loaded(call.reloaded())
 
 
 def due_as_loaded(call: ServiceCall) -> tuple[tuple[str, Due], ...]:
-    """`due_services` of the table as it was loaded. Cost: a read per commit since the last compaction, at most."""
+    """`due_services` of the table as it was loaded.
+
+    Cost: for a merge-on-read table a read per commit since the last compaction, and where one may be due a listing.
+    """
     return tuple((service.name, _due_with_plans(service, call)) for service in SERVICES)
 
 
 def _due_with_plans(service: Service, call: ServiceCall) -> Due:
     if plans := service.pending(call):
         return Due(True, f"{len(plans)} pending plan(s), the oldest {plans[0].requested_time}")
-    return service.due(call)
+    due = service.due(call)
+    if due.is_due and not service.has_work(call):
+        return Due(False, f"{due.reason}, and no file slice to work on")
+    return due
 
 
 def run_due(call: ServiceCall, *, only: Collection[str] | None = None) -> Iterator[ServiceRun]:

@@ -100,6 +100,10 @@ class ServiceRun:
     message: str = ""
 
 
+def _always(_: ServiceCall) -> bool:
+    return True
+
+
 def _no_plans(_: ServiceCall) -> tuple[Instant, ...]:
     return ()
 
@@ -118,6 +122,8 @@ class Service:
         plan: only put a plan on the timeline; its instant, or None where there is nothing to do.
         actions: the actions of its plans, before and after they are completed.
         is_first: whether it runs before all pending plans.
+        has_work: whether a plan would have anything to do, where `due` does not show it. Those are asked who want to
+            know whether it is due; `run` finds out as it plans.
     """
 
     name: str
@@ -129,3 +135,4 @@ class Service:
     plan: Callable[[ServiceCall], str | None] | None = None
     actions: frozenset[Action] = frozenset()
     is_first: bool = False
+    has_work: Callable[[ServiceCall], bool] = _always

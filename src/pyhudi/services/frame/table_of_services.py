@@ -19,7 +19,7 @@ from pyhudi.services.cleaning.execute import clean_due, clean_loaded, execute_cl
 from pyhudi.services.clustering.execute import run_clustering
 from pyhudi.services.clustering.schedule import clustering_due, schedule_clustering
 from pyhudi.services.compaction.execute import run_compaction
-from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
+from pyhudi.services.compaction.schedule import compaction_due, planned_compaction, schedule_compaction
 from pyhudi.services.frame.service import Due, Mode, Service, ServiceCall, Work
 from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
 from pyhudi.services.partition_ttl.expire import expire_partitions, expiry_due
@@ -70,6 +70,11 @@ def _compaction_mode(call: ServiceCall) -> Mode:
 
 def _compaction_due(call: ServiceCall) -> Due:
     return compaction_due(call) if _is_merge_on_read(call) else _NO_LOGS
+
+
+def _has_logs_to_merge(call: ServiceCall) -> bool:
+    """Inserts are delta commits, too, and leave no logs."""
+    return bool(planned_compaction(call).plan.operations)
 
 
 def _log_compaction_mode(call: ServiceCall) -> Mode:
@@ -174,6 +179,7 @@ SERVICES: Final = (
         name="compaction",
         mode=_compaction_mode,
         due=_compaction_due,
+        has_work=_has_logs_to_merge,
         run=_run_planned(schedule_compaction, _execute_compaction),
         pending=lambda call: _plans_of(Action.COMPACTION, call),
         execute=_execute_compaction,
