@@ -10,6 +10,7 @@ from tests.support.mutants.tools import Mutant, Patch, always, no_lock, nothing
 from pyhudi.api import row_changes
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
+from pyhudi.metadata_table import rollback as metadata_rollback
 from pyhudi.read.cdc import planning
 from pyhudi.services.archiving import archive as archiving
 from pyhudi.services.archiving import into_history, into_logs
@@ -886,6 +887,14 @@ METADATA_TABLE = (
         "the metadata table would go on to name files that are gone",
         (rollback_run, rollback_run.begin_rollback, always(False)),
         at="listed-cow8/lock/both+undo",
+        breaks="K18",
+    ),
+    mutant(
+        "a rollback does not ask what a compaction has merged",
+        "the write before may be merged: a write compacts the metadata table before it begins, and may die",
+        (metadata_rollback, metadata_rollback.is_merged, always(False)),
+        at="listed-cow8/lock/both+undo",
+        within=CRASH,
         breaks="K18",
     ),
 )

@@ -20,7 +20,9 @@ from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.timeline.archived_log_writing import archive_file_name, archived_state, encode_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.table_version import V6
+from pyhudi.services.frame.inline import compact_before_write
 from pyhudi.services.frame.service import ServiceCall
+from pyhudi.services.metadata_table.run import ADDED_BY_A_WRITE
 from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
@@ -68,7 +70,11 @@ _SHORT_TIMELINE = {
 }
 
 
-_WITH_METADATA_TABLE = {"hoodie.metadata.enable": "true"}
+_WITH_METADATA_TABLE = {
+    "hoodie.metadata.enable": "true",
+    # Each write compacts it before it begins.
+    "hoodie.metadata.compact.max.delta.commits": str(1 + ADDED_BY_A_WRITE),
+}
 _CAPTURING = {"hoodie.table.cdc.enabled": "true"}
 _PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy.PREFER_WRITER.value}
 
@@ -212,11 +218,13 @@ class Seat:
     attempts: list[Attempt] = field(default_factory=list)
 
     def write(self, request: Request) -> WriteResult:
-        """Run a write. It first rolls back the failed writes of dead writers."""
+        """Run a write. It first rolls back the failed writes of dead writers, and compacts the metadata table."""
         if self.kind.is_whole:
             options = {**self.kind.options, **(_PREFERRED if request.is_preferred else {})}
             return write_whole(self.storage, self.environment, options, request, self.attempts, writer=self.name)
-        return write_thinly(self._job(request), request, self.attempts)
+        job = self._job(request)
+        compact_before_write(ServiceCall(job.table, job.config, job.transaction_settings, job.engine, self.environment))
+        return write_thinly(job, request, self.attempts)
 
     def _job(self, request: Request) -> WriteJob:
         template = _job(self.kind)

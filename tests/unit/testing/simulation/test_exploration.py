@@ -185,3 +185,19 @@ def test_a_report_of_a_failure_says_how_to_run_it_again() -> None:
     report.add(Task("order", scenario, Budget(), None), outcome)
     assert isinstance(outcome.failure, Result)
     assert f"replay: '{outcome.failure.schedule}'" in str(report)
+
+
+LISTED = [
+    scenario_of(f"listed-{kind}/{lock}/{roles}")
+    for kind, lock in (("cow8", "lock"), ("mor6", "lease"))
+    for roles in ("update+update", "both+undo", "both+update+undo", "update+late")
+]
+"""Each write compacts the metadata table before it begins."""
+
+
+@pytest.mark.parametrize("powers", [Powers(), CRASHES, PAUSES, FAULTS], ids=["order", "crash", "pause", "fault"])
+@pytest.mark.parametrize("scenario", LISTED, ids=str)
+def test_compactions_of_the_metadata_table_before_writes_hold_all_invariants(
+    scenario: Scenario, powers: Powers, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=30, powers=powers)))
