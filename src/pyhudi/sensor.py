@@ -30,7 +30,7 @@ class HudiPartitionSensor(BaseSensorOperator):  # type: ignore[misc]
     Args:
         table_path: the table's folder: a path, or a URI of an object store; may be a template.
         partition: its path, such as `{{ logical_date.strftime("%Y-%m-%d/%H") }}`.
-        lateness: how much later than others an event of the same source may be written.
+        lateness: how much later than others an event of the same source may be written (`spedGapTime` elsewhere).
         sources: sources that must have written.
         idle_after: leave out sources that have written nothing for so long.
         zone: whose hours and days the partitions are.

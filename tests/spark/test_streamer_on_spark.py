@@ -171,13 +171,11 @@ def test_error_of_a_part_is_found_behind_a_message_that_imitates_one() -> None:
     assert outcomes._explained("Traceback\nRuntimeError: of a user's function", "a step") is None
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "change data": {"source_class": "PostgresDebeziumSource", "hoodie_conf": {"bootstrap.servers": "localhost:1"}},
-    "transformers": {"transformer_class": "FlatteningTransformer"},
-    "watermark": {
-        "source_class": "JsonKafkaSource",
-        "hoodie_conf": {"hoodie.write.track.event.time.watermark": "true", "bootstrap.servers": "localhost:1"},
-        "allow_commit_on_no_checkpoint_change": True,
+    "an error table with transformers": {
+        "transformer_class": "FlatteningTransformer",
+        "hoodie_conf": {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": "/none"},
     },
     "ordering fields": {"source_ordering_fields": None},
     "this source": {
@@ -188,12 +186,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_not_built_on_spark_is_refused_by_name(spark: Any, broker: Broker, tmp_path: Path, what: str) -> None:
+def test_what_is_not_built_on_spark_is_refused_by_name(spark: Any, tmp_path: Path, what: str) -> None:
     put(tmp_path / "landing", "1.json", [{"id": 1, "ts": 1}])
     given = dict(REFUSED[what])
     conf = {ROOT_OF_FILES: str(tmp_path / "landing"), TOPIC: "none", **given.pop("hoodie_conf", {})}
-    if "bootstrap.servers" in conf:
-        conf |= {"bootstrap.servers": broker.servers, TOPIC: broker.new_topic()}
     with pytest.raises(UnsupportedFeatureError, match=what):
         run(tmp_path / "t", options=conf, spark=spark, **{"source_class": "JsonDFSSource", **given})
     assert not (tmp_path / "t").exists()

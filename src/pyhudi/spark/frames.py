@@ -39,6 +39,17 @@ def under(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     return frame
 
 
+def session_of_its_own(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session with what this one has now, and settings of its own. Cost: a clone of the session's state in the JVM.
+
+    A session of Spark Connect has none: its rows stay with it.
+    """
+    own: SparkSession = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for name, value in settings.items():
+        own.conf.set(name, value)
+    return own
+
+
 def frame_of_arrow(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """A DataFrame of a few rows, with their types also where there are none.
 

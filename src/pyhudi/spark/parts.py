@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -14,10 +15,10 @@ from pyhudi.errors import HudiError
 from pyhudi.format.pieces import in_pieces
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
-from pyhudi.spark.engine import READER_BYTES, READERS_PER_CORE, SparkEngine
+from pyhudi.spark.engine import READER_BYTES, READERS_PER_CORE, SparkEngine, conformed
 from pyhudi.spark.outcomes import RowsFailedError
 from pyhudi.spark.parcels import BLOCK_BYTES, delivered, opened_tasks, readers_of, task_parcels
-from pyhudi.spark.types import spark_schema
+from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.spark.workers import begin_task
 
 T = TypeVar("T")
@@ -44,15 +45,33 @@ def frame_of_parts(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         for _, part in opened_tasks(batches):
-            try:
-                for batch in read(part):
-                    yield from in_pieces(align(batch, kept), BLOCK_BYTES)
-            except HudiError as error:
-                raise RowsFailedError(error) from error
+            yield from _sent(read(part), kept)
 
     readers = max(engine.parallelism * READERS_PER_CORE, sum(sizes) // READER_BYTES)
     reader_of = readers_of(np.array(sizes, dtype=np.int64), readers)
     return delivered(task_parcels(engine.spark, reader_of, parts), int(reader_of.max()) + 1).mapInArrow(run, declared)
+
+
+def mapped_frame(
+    rows: DataFrame, function: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]], columns: pa.Schema
+) -> DataFrame:
+    """The rows that a function yields of pieces of the rows, with these columns. Errors: as of `frame_of_parts`."""
+    given, kept = arrow_schema(rows.schema), normalise(columns)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        yield from _sent(itertools.chain.from_iterable(map(function, conformed(batches, given))), kept)
+
+    return rows.mapInArrow(run, _declared(kept))
+
+
+def _sent(rows: Iterator[pa.RecordBatch], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows as Spark takes them, and their `HudiError` so that it comes through Spark."""
+    try:
+        for batch in rows:
+            yield from in_pieces(align(batch, columns), BLOCK_BYTES)
+    except HudiError as error:
+        raise RowsFailedError(error) from error
 
 
 def _declared(columns: pa.Schema) -> Any:

@@ -6,10 +6,8 @@ it works on classic sessions and on Spark Connect.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
@@ -23,9 +21,9 @@ from pyspark.sql.types import DataType, StructType
 
 from pyhudi.errors import ConfigError, SchemaMismatchError
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
-from pyhudi.spark.capabilities import logger_of_queries
 from pyhudi.spark.fitted_values import Fit, fitting
 from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.spark.unlogged import unlogged
 from pyhudi.tasks.row_changes import CHANGE, Change
 from pyhudi.write.job import WriteJob
 from pyhudi.write.row_changes.plan import (
@@ -47,20 +45,6 @@ from pyhudi.write.row_changes.plan import (
 LARGE_TARGET_BYTES = 32 << 20
 """From this size of a table on, leaving out what the source cannot match is worth a job over the source."""
 _CODES: Mapping[type, Change] = {Update: Change.UPDATE, Delete: Change.DELETE, Insert: Change.INSERT}
-_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Those in which PySpark writes errors with a query, when they are made."""
-_asks: ContextVar[bool] = ContextVar("pyhudi_asks_spark", default=False)
-
-
-class _NoAnswers(logging.Filter):
-    """Leaves errors out that are answers to our questions."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        del record
-        return not _asks.get()
-
-
-_NO_ANSWERS = _NoAnswers()
 
 
 def quoted(name: str) -> str:
@@ -440,19 +424,8 @@ def _types(job: WriteJob) -> dict[str, DataType]:
 def resolves(rows: DataFrame, texts: Sequence[str]) -> bool:
     """Whether Spark resolves SQL expressions with the columns of these rows. Cost: one analysis, no job."""
     try:
-        with _unlogged():
+        with unlogged():
             _ = rows.select(*map(sql.expr, texts)).schema
     except PySparkException:
         return False
     return True
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    for name in _LOGGERS:
-        logger_of_queries(name).addFilter(_NO_ANSWERS)  # once: a logger keeps a filter once
-    token = _asks.set(True)
-    try:
-        yield
-    finally:
-        _asks.reset(token)

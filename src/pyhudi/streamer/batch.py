@@ -16,7 +16,7 @@ from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_v
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.apart import RECORD
 from pyhudi.streamer.sources.protocol import Pull, Rows
-from pyhudi.streamer.transformers import derived_columns, transformed
+from pyhudi.streamer.transformers import derived_columns, made_without, transformed
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.write.create import table_properties
@@ -140,7 +140,8 @@ def _transformed(rows: pa.Table, settings: Settings, stored: pa.Schema | None) -
         for name in (() if stored is None else stored.names)
         if name in rows.column_names and rows[name].null_count == rows.num_rows
     ]
-    return transformed(rows.drop_columns(derived_columns(rows, filled, settings.transforms)), settings.transforms)
+    derived = derived_columns(rows.schema, filled, settings.transforms, made_without)
+    return transformed(rows.drop_columns(derived), settings.transforms)
 
 
 def keys_of(settings: Settings, table: TableState | None, config: WriteConfig) -> KeyGenerator:

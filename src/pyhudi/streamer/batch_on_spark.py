@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -18,20 +18,27 @@ from pyhudi.streamer.error_table import ERROR_ROWS, ErrorTable
 from pyhudi.streamer.parts_apart import PartReading, bad_rows, columns_of_rows, good_rows, told_parts
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Part, Parts, Pull
+from pyhudi.streamer.transformers import MadeWithout, derived_columns
+from pyhudi.streamer.transformers_on_spark import frame_of_batch
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from pyhudi.spark.engine import SparkEngine
 
 R = TypeVar("R")
+Batches: TypeAlias = Callable[[Part], Iterator[pa.RecordBatch]]
+"""Reads the rows of a part."""
+_OF_TRANSFORMERS: Final = {"spark.sql.session.timeZone": "UTC"}
+"""The settings of the session of transformers: hours and days are those of a run without Spark."""
 
 
-def spark_engine(spark: SparkSession, settings: Settings) -> SparkEngine:
+def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | None) -> SparkEngine:
     """The engine of a streamer on Spark. Raises `UnsupportedFeatureError` for what it does not do there. Cost: none."""
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
+    from pyhudi.spark.frames import session_of_its_own  # noqa: PLC0415 - as above
     from pyhudi.spark.settings import is_connect  # noqa: PLC0415 - as above
 
     if is_connect(spark):
@@ -39,20 +46,27 @@ def spark_engine(spark: SparkSession, settings: Settings) -> SparkEngine:
     if settings.changes is not None:
         raise _refused("change data of databases", "leave spark out")
     if settings.transforms:
-        raise _refused("transformers", "leave spark or transformer_class out")
+        if errors is not None:
+            raise _refused("an error table with transformers", "leave one of them, or spark, out")
+        spark = session_of_its_own(spark, _OF_TRANSFORMERS)
     return SparkEngine(spark)
 
 
 def batch_on_spark(
     engine: SparkEngine,
+    made_without: MadeWithout,
     pull: Pull | None,
     settings: Settings,
     table: TableState | None,
     config: WriteConfig,
     errors: ErrorTable | None,
 ) -> Batch | None:
-    """See `batch_of`. Cost: a read of the table's schema, and where nothing says the columns a read of the source."""
-    _check(settings, table, config)
+    """See `batch_of`. Cost: a read of the table's schema.
+
+    Where nothing says the columns, tasks read the source; and once more for transformers, until they have seen a value
+    in each column of the table.
+    """
+    _check(table, config)
     schema = None if table is None else load_table_schema(table)
     stored, wanted = None if schema is None else schema.arrow, settings.schema
     tasks: tuple[Part, ...] = ()
@@ -64,12 +78,20 @@ def batch_on_spark(
             return _batch_apart(engine, pull.parts, settings, table, config, errors)
         tasks = tuple(pull.parts.tasks)
         columns = pull.parts.columns(functools.partial(_told, engine, tasks), wanted, stored)
+    transforms = settings.transforms
     if columns is None or not columns.names:
         tasks, columns = (), stored if stored is not None else wanted
+        transforms = transforms if stored is None else ()
     if columns is None:
         return None
-    read = operator.methodcaller("batches", columns, wanted, stored)
-    return Batch(rows=_frame(engine, read, tasks, columns))
+    read: Batches = operator.methodcaller("batches", columns, wanted, stored)
+    if transforms and stored is not None:
+        both = [name for name in columns.names if name in stored.names]
+        with_values = set[str]().union(*_told(engine, tasks, functools.partial(_with_values, read, both)))
+        filled = [name for name in both if name not in with_values]
+        derived = derived_columns(columns, filled, transforms, made_without)
+        columns = pa.schema([field for field in columns if field.name not in derived])
+    return Batch(rows=frame_of_batch(engine, tasks, read, columns, transforms))
 
 
 def _batch_apart(
@@ -102,27 +124,25 @@ def _batch_apart(
     bad = functools.partial(bad_rows, reading, columns, errors.target)
     failing = tuple(part for part, said in zip(tasks, told, strict=True) if said.failed)
     return Batch(
-        rows=_frame(engine, good, tasks if columns.names else (), kept),
-        errors=_frame(engine, bad, failing, ERROR_ROWS),
+        rows=frame_of_batch(engine, tasks if columns.names else (), good, kept, ()),
+        errors=frame_of_batch(engine, failing, bad, ERROR_ROWS, ()),
         failed=failed,
     )
 
 
-def _frame(
-    engine: SparkEngine,
-    read: Callable[[Part], Iterator[pa.RecordBatch]],
-    parts: tuple[Part, ...],
-    columns: pa.Schema,
-) -> DataFrame:
-    """See `frame_of_parts`."""
-    from pyhudi.spark.parts import frame_of_parts  # noqa: PLC0415 - PySpark is an extra
+def _with_values(read: Batches, names: Sequence[str], part: Part) -> set[str]:
+    """Which of these columns have a value in a part."""
+    found: set[str] = set()
+    for batch in read(part):
+        found |= {
+            name for name in names if name in batch.schema.names and batch.column(name).null_count < batch.num_rows
+        }
+        if len(found) == len(names):
+            break
+    return found
 
-    return frame_of_parts(engine, read, parts, [part.size_bytes for part in parts], columns)
 
-
-def _check(settings: Settings, table: TableState | None, config: WriteConfig) -> None:
-    if config.input.tracks_event_time and settings.reads_kafka:
-        raise _refused("the watermark of a topic", "leave spark or hoodie.write.track.event.time.watermark out")
+def _check(table: TableState | None, config: WriteConfig) -> None:
     ordering = config.table.ordering_fields or (() if table is None else table.config.ordering_fields)
     if config.operation is WriteOperation.UPSERT and not ordering:
         raise _refused(

@@ -39,8 +39,9 @@ class StreamerConfig:
             `JdbcbasedSchemaProvider`, for a table of a database; for Avro from Kafka also `SchemaRegistryProvider`.
         schema: the columns of the rows, in place of a schema provider.
         transformer_class: what becomes of the rows before they are written: `SqlQueryBasedTransformer`,
-            `SqlFileBasedTransformer`, `FlatteningTransformer`, a function that takes an Arrow table and gives rows, or
-            several of these. Names may have ids, as `first:FlatteningTransformer`: options that end in `.first` are
+            `SqlFileBasedTransformer`, `FlatteningTransformer`, a function that takes an Arrow table, with `spark` a
+            DataFrame, and gives rows, `RowWise` of one that takes Arrow with `spark`, too, or several of these. Names
+            may have ids, as `first:FlatteningTransformer`: options that end in `.first` are
             then for this one alone.
         source_limit: about how many bytes of files, or how many messages, a batch may have.
         checkpoint: where to begin, whatever the table says. It counts once: a run with the same value goes on.

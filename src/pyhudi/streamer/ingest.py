@@ -30,6 +30,7 @@ from pyhudi.streamer.error_table import ErrorTable, error_table_of, write_errors
 from pyhudi.streamer.result import Idle, IngestedBatch
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Pull, Source
+from pyhudi.streamer.transformers_on_spark import made_without_on
 from pyhudi.streamer.watermarks import watermark_of_topic
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.watermarks import WATERMARK_KEY
@@ -93,8 +94,8 @@ def new_ingestion(
     engine: Engine = LocalEngine()
     make: BatchOf = batch_of
     if spark is not None:
-        on_spark = spark_engine(spark, settings)
-        engine, make = on_spark, functools.partial(batch_on_spark, on_spark)
+        on_spark = spark_engine(spark, settings, errors)
+        engine, make = on_spark, functools.partial(batch_on_spark, on_spark, made_without_on(on_spark))
     return Ingestion(
         settings=settings,
         source=source,
@@ -203,7 +204,7 @@ def _round(
         return Idle.NOTHING_NEW
     reached = begin.checkpoint if pull is None else pull.reached
     if config.input.tracks_event_time and settings.reads_kafka:
-        kept = watermark_of_topic(batch.rows, reached, table, config, now=clock.now_ms())
+        kept = watermark_of_topic(ingestion.engine, batch.rows, reached, table, config, now=clock.now_ms())
         config = replace(config, extra_metadata=(*config.extra_metadata, (WATERMARK_KEY, kept)))
     if ingestion.errors is not None and batch.errors is not None:
         began = clock.monotonic()

@@ -19,7 +19,7 @@ from pyhudi.streamer.change_data import ChangeData, change_data_of
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.named_files import properties_of_file
 from pyhudi.streamer.schemas import group_of, provided_schema
-from pyhudi.streamer.transformers import Transform, options_by_id, transforms_of
+from pyhudi.streamer.transformers import Transform, check_can_run, options_by_id, transforms_of
 
 OPERATION: Final = "hoodie.datasource.write.operation"
 _OPERATIONS: Final = (
@@ -100,6 +100,9 @@ def settings_of(config: StreamerConfig) -> Settings:
         **(_without_duplicates(operation) if config.filter_dupes else {}),
         **_compaction(config, options),
     }
+    transforms = transforms_of(config.transformer_class, {**options, **by_id})
+    if config.spark is None:
+        check_can_run(transforms)
     return Settings(
         path=table_path(config.target_base_path, options),
         source_class=config.source_class,
@@ -110,7 +113,7 @@ def settings_of(config: StreamerConfig) -> Settings:
         ignore_checkpoint=config.ignore_checkpoint,
         commits_without_change=config.allow_commit_on_no_checkpoint_change,
         schema=schema,
-        transforms=transforms_of(config.transformer_class, {**options, **by_id}),
+        transforms=transforms,
         changes=changes,
     )
 

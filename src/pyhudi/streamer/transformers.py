@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -15,13 +16,45 @@ from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureEr
 from pyhudi.streamer.named_files import text_of_file
 from pyhudi.streamer.schemas import group_of
 
-Transform: TypeAlias = Callable[[pa.Table], Any]
-"""A function of rows that gives rows: Arrow of any library."""
+Transform: TypeAlias = Callable[[Any], Any]
+"""A function of rows that gives rows: of an Arrow table Arrow of any library, on Spark of a DataFrame a DataFrame."""
 Transformers: TypeAlias = str | Transform | Sequence[str | Transform] | None
+MadeWithout: TypeAlias = Callable[[tuple[Transform, ...], pa.Schema, tuple[str, ...]], tuple[str, ...] | None]
+"""Which of these columns transformers make of rows without them; None where they cannot do without."""
 _SOURCE: Final = "<SRC>"
 _VIEW: Final = "source_rows"
-_ANSWERS_MAX: Final = 4096
+ANSWERS_MAX: Final = 4096
+"""How many answers of a `MadeWithout` are remembered."""
 _SQL, _FILE, _FLAT = "SqlQueryBasedTransformer", "SqlFileBasedTransformer", "FlatteningTransformer"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Query:
+    """The transformer of a query, in which `<SRC>` stands for the rows of the batch: by DuckDB, or by Spark."""
+
+    text: str
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows that DuckDB gives. Raises `InvalidRequestError` where the query fails."""
+        return _queried(self.of_view(_VIEW), rows)
+
+    def of_view(self, name: str) -> str:
+        """The query of a view with this name."""
+        return self.text.replace(_SOURCE, name)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowWise:
+    """A transformer that makes the rows of each row alone, so that tasks of Spark run it over pieces of a batch.
+
+    `function` takes an Arrow table and gives Arrow, whose columns are the same whatever rows it is given.
+    """
+
+    function: Callable[[pa.Table], Any]
+
+    def __call__(self, rows: pa.Table) -> Any:
+        """What the function gives."""
+        return self.function(rows)
 
 
 def transforms_of(given: Transformers, options: Mapping[str, str]) -> tuple[Transform, ...]:
@@ -29,12 +62,25 @@ def transforms_of(given: Transformers, options: Mapping[str, str]) -> tuple[Tran
 
     A name may be `id:name`: then an option that ends in `.id` is for this transformer alone, and counts over the one
     without it. Raises `ConfigError` where their options are missing, or ids are not those of a chain, and
-    `UnsupportedFeatureError` for others, and for SQL without DuckDB. Cost: a read of each file with SQL.
+    `UnsupportedFeatureError` for others. Cost: a read of each file with SQL.
     """
     return tuple(
-        functools.partial(transformer) if callable(transformer) else _named(*_id_and_name(transformer), options)
+        _hashable(transformer) if callable(transformer) else _named(*_id_and_name(transformer), options)
         for transformer in _chain(given)
     )
+
+
+def _hashable(transform: Transform) -> Transform:
+    return transform if isinstance(transform, RowWise) else functools.partial(transform)
+
+
+def check_can_run(transforms: Iterable[Transform]) -> None:
+    """Raise `UnsupportedFeatureError` if this process cannot run them: for SQL without DuckDB."""
+    if any(isinstance(transform, Query) for transform in transforms):
+        try:
+            import duckdb  # noqa: F401, PLC0415 - few streamers need it
+        except ImportError as error:
+            raise UnsupportedFeatureError("SQL in a transformer needs DuckDB: pip install 'pyhudi[duckdb]'") from error
 
 
 def options_by_id(given: Transformers, names: Iterable[str]) -> frozenset[str]:
@@ -76,30 +122,25 @@ def _named(number: str, name: str, options: Mapping[str, str]) -> Transform:
     given = group_of(TransformerOptions, _with_id(number, options) if number else options)
     kind = name.rpartition(".")[2]
     if kind == _FLAT:
-        return flattened
+        return RowWise(flattened)
     if kind == _SQL:
         if given.sql is None:
             raise ConfigError(f"{kind} needs hoodie.streamer.transformer.sql")
-        return _by_sql(given.sql)
+        return _query(given.sql)
     if kind == _FILE:
         if given.sql_file is None:
             raise ConfigError(f"{kind} needs hoodie.streamer.transformer.sql.file")
-        return _by_sql(text_of_file(given.sql_file, options))
+        return _query(text_of_file(given.sql_file, options))
     raise UnsupportedFeatureError(
         f"the transformers are {_SQL}, {_FILE} and {_FLAT}, and functions of Python", transformer=name
     )
 
 
-def _by_sql(text: str) -> Transform:
-    """The transformer of a query, in which `<SRC>` stands for the rows of the batch."""
+def _query(text: str) -> Query:
     query = text.strip().rstrip(";")
     if _SOURCE not in query or ";" in query:
         raise ConfigError(f"the SQL of a transformer is one query, which reads {_SOURCE}", sql=text)
-    try:
-        import duckdb  # noqa: F401, PLC0415 - few streamers need it
-    except ImportError as error:
-        raise UnsupportedFeatureError("SQL in a transformer needs DuckDB: pip install 'pyhudi[duckdb]'") from error
-    return functools.partial(_queried, query.replace(_SOURCE, _VIEW))
+    return Query(query)
 
 
 def _queried(query: str, rows: pa.Table) -> pa.Table:
@@ -144,26 +185,27 @@ def transformed(rows: pa.Table, transforms: Sequence[Transform]) -> pa.Table:
     return rows
 
 
-def derived_columns(rows: pa.Table, names: Sequence[str], transforms: Sequence[Transform]) -> list[str]:
-    """The columns with these names that the transformers make without being given them.
+def derived_columns(
+    schema: pa.Schema, names: Sequence[str], transforms: Sequence[Transform], made_without: MadeWithout
+) -> list[str]:
+    """The columns with these names that the transformers make of rows without being given them.
 
-    Cost: runs of the transformers over no rows: one, or one a name where they ask for some of these columns; none where
-    the same was asked before.
+    Cost: `made_without` once, or once a name where they ask for some of these columns.
     """
     if not names:
         return []
     chain = tuple(transforms)
-    made = _made_without(chain, rows.schema, tuple(names))
+    made = made_without(chain, schema, tuple(names))
     if made is not None:
         return list(made)
-    return [name for name in names if _made_without(chain, rows.schema, (name,))]
+    return [name for name in names if made_without(chain, schema, (name,))]
 
 
-@functools.lru_cache(maxsize=_ANSWERS_MAX)
-def _made_without(
+@functools.lru_cache(maxsize=ANSWERS_MAX)
+def made_without(
     transforms: tuple[Transform, ...], schema: pa.Schema, names: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """Which of these columns the transformers make of rows without them; None where they cannot do without."""
+    """See `MadeWithout`. Cost: a run of the transformers over no rows; none where the same was asked before."""
     try:
         found = transformed(schema.empty_table().drop_columns(list(names)), transforms)
     except Exception:  # noqa: BLE001  # functions of users raise anything, as for a column that is missing

@@ -24,8 +24,10 @@ from pyhudi import Watermark
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.ingest import Ingestion, checkpoint_of, ingest
 from pyhudi.streamer.sources import kafka_client
+from pyhudi.streamer.sources.open import open_source
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
@@ -181,6 +183,21 @@ def test_topic_that_was_made_anew_stops_the_run_even_with_more_messages_than_bef
     run_until_idle(ingestion(topic_settings(broker, topic, LOSS), storage))
     assert ids_in(storage) == [0, 1, 10, 11, 12, 13, 14]
     assert ingest(ingestion(topic_settings(broker, topic), storage)) is None
+
+
+def test_topic_that_is_made_anew_before_its_messages_are_read_is_not_taken_for_the_first(broker: Broker):
+    topic = broker.new_topic()
+    broker.send(topic, ids(0, 2))
+    pull = open_source(topic_settings(broker, topic)).pull(Checkpoint(), limit=None)
+    assert pull is not None
+    assert pull.parts is not None
+    (part,) = pull.parts.tasks
+    broker.delete_topic(topic)
+    broker.new_topic(name=topic)
+    broker.send(topic, ids(10, 2))
+    for read in (lambda: pull.read(None, None), lambda: list(part.batches(pa.schema([]), None, None))):
+        with pytest.raises(SourceDataLostError, match="while it was being read"):
+            read()
 
 
 def test_partition_that_is_added_later_is_read_from_its_first_message(broker: Broker):

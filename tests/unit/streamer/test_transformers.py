@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.tables import open_table
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.streamer.ingest import ingest
-from pyhudi.streamer.transformers import flattened, transformed, transforms_of
+from pyhudi.streamer.transformers import RowWise, flattened, transformed, transforms_of
 
 ROWS = pa.table({"id": [1, 2], "name": ["a", "b"]})
 SQL = "hoodie.streamer.transformer.sql"
@@ -116,6 +117,17 @@ def test_functions_are_run_in_their_order_whatever_rows_they_give():
 
     found = transformed(ROWS, transforms_of([polar, lambda rows: rows.slice(1), lambda rows: rows.to_batches()[0]], {}))
     assert found["id"].to_pylist() == [20]
+
+
+def test_row_wise_function_stands_among_others():
+    chain = [RowWise(lambda rows: rows.drop(["name"])), lambda rows: rows.slice(1)]
+    assert transformed(ROWS, transforms_of(chain, {})).to_pylist() == [{"id": 2}]
+
+
+def test_query_without_duckdb_is_refused_before_anything_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(UnsupportedFeatureError, match=r"pyhudi\[duckdb\]"):
+        settings(Landing(tmp_path), {SQL: "select * from <SRC>"}, transformer_class="SqlQueryBasedTransformer")
 
 
 def test_function_that_gives_no_rows_is_refused():

@@ -26,7 +26,15 @@ from pyhudi.streamer.sources.apart import (
 )
 from pyhudi.streamer.sources.avro_rows import joined_rows, rows_of_avro
 from pyhudi.streamer.sources.json_rows import joined, rows_of_json
-from pyhudi.streamer.sources.kafka_client import MESSAGES, Broker, broker_of, client_options, read_messages, topic_of
+from pyhudi.streamer.sources.kafka_client import (
+    MESSAGES,
+    Broker,
+    broker_of,
+    check_is_same,
+    client_options,
+    read_messages,
+    topic_of,
+)
 from pyhudi.streamer.sources.kafka_offsets import (
     Bounds,
     Offsets,
@@ -91,10 +99,10 @@ class KafkaSource:
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
         """See `Source.pull`. Cost: three requests to the broker."""
         topic_id, bounds, begin, end = self._range(after, limit)
-        fetch: Callable[[], pa.Table] = functools.partial(self._messages, begin, end)
+        fetch: Callable[[], pa.Table] = functools.partial(self._messages, topic_id, begin, end)
         again: Offsets = {}
         if self.has_moved_keys:
-            whole = self._whole_changes(fetch(), end, after)
+            whole = self._whole_changes(topic_id, fetch(), end, after)
             fetch, end, again = (lambda: whole.messages), whole.ends, whole.again
         text = checkpoint_text(self.topic, end)
         is_empty = all(begin[partition] == stop for partition, stop in end.items())
@@ -115,10 +123,10 @@ class KafkaSource:
         topic_id, bounds, begin, end = self._range(after, limit)
         if begin == end:
             return None
-        messages = self._messages(begin, end)
+        messages = self._messages(topic_id, begin, end)
         again: Offsets = {}
         if self.has_moved_keys:
-            whole = self._whole_changes(messages, end, after)
+            whole = self._whole_changes(topic_id, messages, end, after)
             messages, end, again = whole.messages, whole.ends, whole.again
         text = checkpoint_text(self.topic, end)
         return Range(
@@ -237,12 +245,17 @@ class KafkaSource:
         """Rows of messages, with the columns of all. Raises `SchemaMismatchError` where they do not fit together."""
         return joined(list(tables), None) if self.kind == JSON else joined_rows(tables, stored)
 
-    def _messages(self, begin: Offsets, end: Offsets) -> pa.Table:
-        """The messages with a value: a null value is the tombstone of a compacted topic, and no row."""
+    def _messages(self, topic_id: str | None, begin: Offsets, end: Offsets) -> pa.Table:
+        """The messages with a value: a null value is the tombstone of a compacted topic, and no row.
+
+        Raises `SourceDataLostError` if they may be of another topic than that with the id.
+        """
+        check_is_same(self.broker, self.topic, topic_id)  # what another one does not have would be waited for
         messages = read_messages(self.broker.options, self.topic, begin, end, with_keys=self.reads_keys)
+        check_is_same(self.broker, self.topic, topic_id)  # ids do not come back, so it was the same all the time
         return messages.filter(pc.is_valid(messages["value"]))
 
-    def _whole_changes(self, messages: pa.Table, end: Offsets, after: Checkpoint) -> PutOff:
+    def _whole_changes(self, topic_id: str | None, messages: pa.Table, end: Offsets, after: Checkpoint) -> PutOff:
         """The messages without a delete at the end, and after those that the batch before had put off (`moved_keys`).
 
         Cost: a read of the latter, where there are any.
@@ -253,7 +266,7 @@ class KafkaSource:
         if not previous or not put_off.messages.num_rows:
             return replace(put_off, again=again)
         stops = {partition: offset + 1 for partition, offset in previous.items()}
-        with_previous = pa.concat_tables([self._messages(previous, stops), put_off.messages])
+        with_previous = pa.concat_tables([self._messages(topic_id, previous, stops), put_off.messages])
         return replace(put_off, messages=with_previous, again=again)
 
     def _origins(self, topic_id: str | None, messages: pa.Table, numbers: Sequence[int]) -> list[Origin]:
@@ -269,7 +282,7 @@ class KafkaSource:
 
 @dataclass(frozen=True, slots=True)
 class TopicPart:
-    """A range of offsets of one partition of a topic. See `Part`."""
+    """A range of offsets of one partition of the topic with an id. See `Part`."""
 
     source: KafkaSource
     topic_id: str | None
@@ -300,7 +313,7 @@ class TopicPart:
         return self.source._rows_apart(self.topic_id, self._messages, wanted, stored, fits=fits, check=check)
 
     def _messages(self) -> pa.Table:
-        return self.source._messages({self.partition: self.begin}, {self.partition: self.end})
+        return self.source._messages(self.topic_id, {self.partition: self.begin}, {self.partition: self.end})
 
 
 @dataclass(frozen=True, slots=True)

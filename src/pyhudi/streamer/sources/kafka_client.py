@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,6 +20,7 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError
 from pyhudi.streamer.sources.kafka_offsets import Bounds, Offsets
 
+R = TypeVar("R")
 _log = logging.getLogger("pyhudi.kafka")
 _log.addHandler(logging.NullHandler())
 MESSAGES: Final = pa.schema(
@@ -137,11 +138,33 @@ def topic_of(broker: Broker, topic: str) -> tuple[str | None, Bounds]:
     The last offset is the one up to which the isolation level of the options lets messages be read. Raises
     `SourceError` where there is no such topic. Cost: three requests; more while a topic has no leader.
     """
+    return _answer(broker, topic, _bounds)
+
+
+def check_is_same(broker: Broker, topic: str, topic_id: str | None) -> None:
+    """Raise `SourceDataLostError` if another topic has the name by now. Cost: a request; none for None.
+
+    None is the id of a topic of a broker without ids.
+    """
+    if topic_id is None:
+        return
+    found = _id_of(_answer(broker, topic, _described))
+    if found != topic_id:
+        raise SourceDataLostError(
+            "the topic was deleted and made anew while it was being read: nothing of this batch was written; run again",
+            topic=topic,
+            topic_id=topic_id,
+            found=found,
+        )
+
+
+def _answer(broker: Broker, topic: str, ask: Callable[[Any, Mapping[str, str], str], R]) -> R:
+    """What a broker says of a topic, which is asked again while it has no leader."""
     with _failures(broker.options, topic):
         for _ in range(_ASKED_AGAIN):
             admin = broker.admin()
             try:
-                return _asked(admin, broker.options, topic)
+                return ask(admin, broker.options, topic)
             except KafkaException as error:
                 broker.forget()
                 if error.args[0].code() not in _PASSING:
@@ -149,13 +172,18 @@ def topic_of(broker: Broker, topic: str) -> tuple[str | None, Bounds]:
             finally:
                 admin.poll(0)  # hands what the client has logged to the logger
             SYSTEM.clock.sleep(_PAUSE_SECONDS)
-        return _asked(broker.admin(), broker.options, topic)
+        return ask(broker.admin(), broker.options, topic)
 
 
-def _asked(admin: Any, options: Mapping[str, str], topic: str) -> tuple[str | None, Bounds]:
+def _described(admin: Any, options: Mapping[str, str], topic: str) -> Any:
+    del options
+    return admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic].result()
+
+
+def _bounds(admin: Any, options: Mapping[str, str], topic: str) -> tuple[str | None, Bounds]:
     commits_only = options.get("isolation.level", "read_committed") == "read_committed"
     level = IsolationLevel.READ_COMMITTED if commits_only else IsolationLevel.READ_UNCOMMITTED
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)[topic].result()
+    described = _described(admin, options, topic)
     partitions = sorted(partition.id for partition in described.partitions)
 
     def offsets(spec: Any) -> dict[int, int]:
