@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.support.spark import results_at_most
 
 from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.engine.spilled_rows import SpillSettings
-from pyhudi.errors import RecordKeyError
+from pyhudi.errors import ConfigError, RecordKeyError
 from pyhudi.spark import outcomes, parcels
 from pyhudi.spark.engine import IN_PROCESS_BYTES_MAX, READERS_PER_CORE, SparkEngine
 from pyhudi.spark.parcels import BLOCK_BYTES, blocks, delivered, ids_by_hash, readers_of, rows_of_block, task_parcels
@@ -197,6 +198,29 @@ def test_results_above_the_limit_of_the_driver_arrive(
         monkeypatch.setattr(outcomes, "RESULT_BYTES", 0)  # so that they are more than was expected
         assert arrived() == list(range(30))
         assert runs.value > 2 * 30
+
+
+def test_one_result_above_the_limit_of_the_driver_arrives_in_pieces(engine: SparkEngine, spark: Any) -> None:
+    sizes = [10, 3_000_000, 10]
+
+    def result(_: TaskContext, number: int) -> bytes:
+        return random.Random(number).randbytes(sizes[number])  # what Spark cannot compress
+
+    with results_at_most(spark, "2m"):
+        arrived = engine.map(result, range(3), size_bytes=BIG, description="t")
+
+    assert arrived == [random.Random(number).randbytes(size) for number, size in enumerate(sizes)]
+
+
+def test_results_that_spark_refuses_for_good_say_what_to_set(
+    engine: SparkEngine, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def result(_: TaskContext, number: int) -> tuple[int, bytes]:
+        return number, os.urandom(400_000)
+
+    monkeypatch.setattr(outcomes, "PARTS_OF_LARGE", 1)
+    with results_at_most(spark, "1m"), pytest.raises(ConfigError, match=r"raise spark\.driver\.maxResultSize"):
+        engine.map(result, range(6), size_bytes=BIG, description="t")
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------

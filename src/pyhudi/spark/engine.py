@@ -34,7 +34,7 @@ from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.capabilities import arguments_of_thread
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
 from pyhudi.spark.frames import under
-from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_row, pickled
+from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_rows, pickled
 from pyhudi.spark.parcels import (
     BATCH_LIMITS,
     FAILURE,
@@ -296,7 +296,7 @@ def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
                 if sender == FAILURE:
                     # All readers have it; the driver needs it once.
                     if _task_context(None, stage).partition == 0:
-                        yield outcome_row(number, content)
+                        yield outcome_rows(number, content)
                     return
                 if sender == TASK:
                     tasks.update(tasks_of(number, content))

@@ -6,7 +6,8 @@ import base64
 import json
 import pickle
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -15,16 +16,24 @@ from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as sql
 
 from pyhudi import errors
-from pyhudi.errors import HudiError, InternalError, OutOfSpaceError, WorkerEnvironmentError
+from pyhudi.errors import ConfigError, HudiError, InternalError, OutOfSpaceError, WorkerEnvironmentError
 from pyhudi.spark.settings import is_connect
 from pyhudi.storage.metered import Totals, begin_counting_task, count_calls_of_task
 from pyhudi.telemetry.tracing import span
 
-OUTCOME_DDL: Final = "task bigint not null, outcome binary not null"
-_OUTCOMES = pa.schema([pa.field("task", pa.int64(), nullable=False), pa.field("outcome", pa.binary(), nullable=False)])
+OUTCOME_DDL: Final = "task bigint not null, piece int not null, pieces int not null, outcome binary not null"
+_OUTCOMES = pa.schema(
+    [
+        pa.field("task", pa.int64(), nullable=False),
+        pa.field("piece", pa.int32(), nullable=False),
+        pa.field("pieces", pa.int32(), nullable=False),
+        pa.field("outcome", pa.binary(), nullable=False),
+    ]
+)
+PIECE_BYTES: Final = 1 << 20
+"""A longer outcome comes in pieces of so much, each a row: Spark may refuse to collect it at once."""
 
 RESULT_BYTES: Final = 256 << 10
 """What the result of one task takes at most, as a rule."""
@@ -48,7 +57,7 @@ _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPOR
 
 
 def outcome(task: int, function: Callable[..., Any], *arguments: Any) -> pa.RecordBatch:
-    """One row with the function's result for a task, or with the `HudiError` that it raised.
+    """The rows of the function's result for a task, or of the `HudiError` that it raised (`outcome_rows`).
 
     A `HudiError` is final, and Spark would convert it into text; therefore it is returned like a result. Any other
     error fails the Spark task, and Spark runs the task again.
@@ -58,11 +67,11 @@ def outcome(task: int, function: Callable[..., Any], *arguments: Any) -> pa.Reco
         value: tuple[bool, Any] = (True, function(*arguments))
     except HudiError as error:
         value = (False, error)
-    return outcome_row(task, pickled(*value, meter.totals()))
+    return outcome_rows(task, pickled(*value, meter.totals()))
 
 
 def pickled(succeeded: bool, value: Any, calls: Totals = MappingProxyType({})) -> bytes:
-    """A result or an error as `outcome_row` takes it; `calls`: those of the task to the store."""
+    """A result or an error as `outcome_rows` takes it; `calls`: those of the task to the store."""
     return cast("bytes", cloudpickle.dumps((succeeded, value, dict(calls))))
 
 
@@ -91,11 +100,17 @@ def _raised_in_rows(text: str) -> HudiError | None:
     return kind(said["message"], **said["context"])
 
 
-def outcome_row(task: int, content: bytes) -> pa.RecordBatch:
-    """One row with a pickled outcome."""
-    return pa.RecordBatch.from_arrays(
-        [pa.array([task], pa.int64()), pa.array([content], pa.binary())], schema=_OUTCOMES
+def outcome_rows(task: int, content: bytes) -> pa.RecordBatch:
+    """A pickled outcome in pieces, each a row."""
+    pieces = [content[start : start + PIECE_BYTES] for start in range(0, len(content), PIECE_BYTES)]
+    count = len(pieces)
+    columns = (
+        pa.array([task] * count, pa.int64()),
+        pa.array(range(count), pa.int32()),
+        pa.array([count] * count, pa.int32()),
+        pa.array(pieces, pa.binary()),
     )
+    return pa.RecordBatch.from_arrays(list(columns), schema=_OUTCOMES)
 
 
 def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None) -> list[Any]:
@@ -103,13 +118,14 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
 
     `tasks`: how many there are, if that is known. Results of so many that Spark might refuse to collect them at once
     (`spark.driver.maxResultSize`) come in several jobs, after a small shuffle; of Spark Connect always at once. Where
-    Spark refuses unexpectedly, the tasks run again, and their results come so.
+    Spark refuses unexpectedly, the tasks run again, and their results come so. Raises `ConfigError` where it refuses
+    for good.
     """
     results: dict[int, Any] = {}
     failures: dict[int, HudiError] = {}
     try:
         with span(description):
-            for index, content in _rows(outcomes, tasks or 0):
+            for index, content in _joined(_rows(outcomes, tasks or 0)):
                 # Written by `outcome` in a worker of this session.
                 succeeded, value, calls = pickle.loads(content)  # noqa: S301
                 count_calls_of_task(calls)
@@ -123,6 +139,19 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
     if failures:
         raise failures[min(failures)]
     return [results[index] for index in sorted(results)]
+
+
+def _joined(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
+    """The tasks and their outcomes, from rows of pieces in any order."""
+    waiting: dict[int, dict[int, bytes]] = defaultdict(dict)
+    for task, piece, pieces, content in rows:
+        if pieces == 1:
+            yield task, content
+            continue
+        waiting[task][piece] = content
+        if len(waiting[task]) == pieces:
+            found = waiting.pop(task)
+            yield task, b"".join(found[number] for number in range(pieces))
 
 
 def _rows(outcomes: DataFrame, tasks: int) -> Iterator[Row]:
@@ -139,7 +168,7 @@ def _rows(outcomes: DataFrame, tasks: int) -> Iterator[Row]:
         else:
             return iter(rows)
     # One job for each part. The first one runs the tasks; the others read what the shuffle has kept.
-    spread: Iterator[Row] = outcomes.repartition(parts, sql.col("task")).toLocalIterator()
+    spread: Iterator[Row] = outcomes.repartition(parts, "task", "piece").toLocalIterator()
     return spread
 
 
@@ -156,6 +185,13 @@ def _explained(text: str, description: str) -> HudiError | None:
     """The error for a job whose rows failed, or that failed because of where it ran; None for another reason."""
     if (raised := _raised_in_rows(text)) is not None:
         return raised
+    if _MORE_THAN_COLLECTED.search(text):
+        return ConfigError(
+            f"the results of tasks are more than Spark hands to its driver: raise {_MAX_RESULT_SIZE} before the "
+            "session starts",
+            option=_MAX_RESULT_SIZE,
+            step=description,
+        )
     full = _FULL_DISK.search(text)
     if full is not None:
         return OutOfSpaceError(
