@@ -30,12 +30,11 @@ from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.keys.value_text import value_text
 from pyhudi.spark import engine as spark_engine
+from pyhudi.spark.batches import SPLIT_BATCH_ROWS, conformed
 from pyhudi.spark.engine import (
     ARROW_BATCHES,
     IN_PROCESS_BYTES_MAX,
-    SPLIT_BATCH_ROWS,
     SparkEngine,
-    conformed,
     limits_of_batches,
     session_parallelism,
 )

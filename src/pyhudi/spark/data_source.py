@@ -30,7 +30,7 @@ from pyhudi.read.cdc.plan import CHANGES_SCHEMA, ChangePlan
 from pyhudi.read.cdc.rows import read_changes
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.table_of_path import changes_of_path, plan_of_path
-from pyhudi.spark.engine import conformed
+from pyhudi.spark.batches import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.streams.source import NAMES, HudiStreamReader
 from pyhudi.spark.types import arrow_schema, spark_schema

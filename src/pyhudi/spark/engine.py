@@ -30,7 +30,7 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import CallbackHosts, Distribution, Exchange, TaskContext
 from pyhudi.errors import HudiError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import EMPTY_PART, NULL_PART
-from pyhudi.format.pieces import in_pieces
+from pyhudi.spark.batches import conformed
 from pyhudi.spark.capabilities import arguments_of_thread
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
 from pyhudi.spark.frames import under
@@ -39,6 +39,8 @@ from pyhudi.spark.parcels import (
     BATCH_LIMITS,
     FAILURE,
     PARCEL_DDL,
+    READER_BYTES,
+    READERS_PER_CORE,
     TASK,
     blocks,
     delivered,
@@ -50,6 +52,9 @@ from pyhudi.spark.parcels import (
     task_parcels,
     tasks_of,
 )
+from pyhudi.spark.parquet_ranges import ListedFile, RowsNotReadError, ScannedColumns, reads_alike, rows_of_ranges
+from pyhudi.spark.parts import PartsOfRows, frame_of_parts, rows_of_part
+from pyhudi.spark.plain_scans import PlainScan, plain_scan
 from pyhudi.spark.settings import is_connect, runs_here, setting
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
@@ -63,10 +68,10 @@ InArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 IN_PROCESS_BYTES_MAX = 32 << 20
 """Tasks that together read and write fewer bytes run in this process, because a Spark job would cost more."""
 
-READERS_PER_CORE = 2
-"""More Spark tasks than cores take the rows of an exchange, so that one slow task does not leave other cores idle."""
-READER_BYTES = 256 << 20
-"""About what one of these tasks reads and writes: so there are more of them for large work."""
+FOOTER_BYTES = 512 << 10
+"""About what it takes to read a footer, beside `IN_PROCESS_BYTES_MAX`."""
+FILES_PER_TASK = 16
+"""So many footers a task reads."""
 
 PARALLELISM_FALLBACK = 8
 """The assumed number of cores if it is unknown (Spark Connect to a cluster without fixed resources)."""
@@ -83,9 +88,6 @@ ROWS_OF_ANY_WIDTH = (4_000, 100)
 """The limits in rows if the schema has columns of variable width. By the first one values may take 250 KB on average
 before they exceed Spark's largest vector. Those that do are sent again by the second one, for values of 10 MB."""
 _BATCH_TOO_LARGE = re.compile(r"OversizedAllocationException|OutOfMemoryError: Cannot reserve|OutOfDirectMemoryError")
-SPLIT_BATCH_ROWS = 65_536
-SPLIT_BATCH_BYTES = 32 << 20
-"""Batches from Spark are joined up to this size, so that the work per batch and column becomes negligible."""
 
 _LOOPBACK = "127.0.0.1"
 
@@ -137,16 +139,16 @@ class SparkEngine:
         return True
 
     def accepts(self, rows: Any) -> bool:
-        """Spark DataFrames, classic and Connect."""
-        return isinstance(rows, DataFrame)
+        """Spark DataFrames, classic and Connect, and rows that tasks read in parts."""
+        return isinstance(rows, DataFrame | PartsOfRows)
 
-    def schema_of(self, rows: DataFrame) -> pa.Schema:
-        """The Arrow schema of a DataFrame. Cost: Spark analyses the plan, but runs no job.
+    def schema_of(self, rows: DataFrame | PartsOfRows[Any]) -> pa.Schema:
+        """The Arrow schema of rows. Cost: Spark analyses the plan of a DataFrame, but runs no job.
 
         Raises:
             SchemaMismatchError: a column has a type that Hudi cannot store.
         """
-        return arrow_schema(rows.schema)
+        return rows.schema if isinstance(rows, PartsOfRows) else arrow_schema(rows.schema)
 
     def map(
         self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], *, size_bytes: int, description: str
@@ -198,13 +200,16 @@ class SparkEngine:
 
     def map_splits(
         self,
-        rows: DataFrame,
+        rows: DataFrame | PartsOfRows[Any],
         function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
         *,
         distribution: Distribution,
         description: str,
     ) -> list[R]:
         """Run the function once over each split of the arranged input, and return the results in the order of splits.
+
+        Where rows stay as they come, those of parts and of a plain scan of Parquet are read by the task that runs the
+        function over them; Spark makes and sends all others.
 
         An empty DataFrame may have no splits at all: then the function runs once, in this process. Limits that the
         session sets for batches stay in force. Cost: one Spark job, with a shuffle if the arrangement needs one. Spark
@@ -216,7 +221,20 @@ class SparkEngine:
             HudiError: the error of the first split that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
+        as_they_come = distribution.arrangement is Arrangement.NONE
+        if isinstance(rows, PartsOfRows):
+            if as_they_come and rows.parts:
+                reader_of = rows.readers(self.parallelism, distribution.splits)
+                read = functools.partial(rows_of_part, rows.without_parts())
+                return results_of_parts(self.spark, rows.parts, reader_of, read, function, rows.schema, description)
+            rows = frame_of_parts(self.spark, rows, self.parallelism)
         schema = self.schema_of(rows)
+        scan = plain_scan(rows, schema, distribution.splits) if as_they_come else None
+        if scan is not None and all_read_alike(self, scan):
+            read = functools.partial(rows_of_ranges, scan.columns)
+            with suppress(RowsNotReadError):
+                own = np.arange(len(scan.splits))
+                return results_of_parts(self.spark, scan.splits, own, read, function, schema, description)
         arranged = crossing_rows(arrange(rows, distribution, parallelism=self.parallelism), schema)
         *before, last = limits_of_batches(self.spark, schema)
         for limits in before:
@@ -230,6 +248,41 @@ class SparkEngine:
                 "spark.sql.execution.arrow.maxRecordsPerBatch to fewer rows (a batch should take some 100 MB)",
                 step=description,
             ) from error.__cause__
+
+
+def results_of_parts(
+    spark: SparkSession,
+    parts: Sequence[T],
+    reader_of: npt.NDArray[np.int64],
+    read: Callable[[T], Iterator[pa.RecordBatch]],
+    function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
+    schema: pa.Schema,
+    description: str,
+) -> list[R]:
+    """Run the function once for each reader, over the rows that `read` makes of its parts in the same task."""
+    stage = next(_stages)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        context = _task_context(None, stage)
+        rows = itertools.chain.from_iterable(read(part) for _, part in opened_tasks(batches))
+        yield outcome(context.partition, function, context, conformed(rows, schema))
+
+    readers = _count(reader_of)
+    given = delivered(task_parcels(spark, reader_of, parts), readers)
+    return collected(given.mapInArrow(run, OUTCOME_DDL), description, tasks=readers)
+
+
+def all_read_alike(engine: SparkEngine, scan: PlainScan) -> bool:
+    """Whether tasks read the same rows as Spark. Cost: a read of each footer, of many files in a job of Spark."""
+    files = scan.files
+    groups = [files[start : start + FILES_PER_TASK] for start in range(0, len(files), FILES_PER_TASK)]
+    check = functools.partial(_read_alike, scan.columns)
+    return all(engine.map(check, groups, size_bytes=len(files) * FOOTER_BYTES, description="read footers"))
+
+
+def _read_alike(columns: ScannedColumns, _: TaskContext, files: Sequence[ListedFile]) -> bool:
+    return all(reads_alike(columns, file) for file in files)
 
 
 class _RowsTooWideError(Exception):
@@ -379,35 +432,6 @@ def arrange(rows: DataFrame, distribution: Distribution, *, parallelism: int) ->
     repartitioned = _repartitioned(rows, partition, splits, parallelism)
     is_sorted = kind is Arrangement.PARTITION_PATH_REPARTITION_AND_SORT
     return repartitioned.sortWithinPartitions(*partition) if is_sorted else repartitioned
-
-
-def conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The batches cast to `schema` and joined to larger ones. Timestamps in the session's time zone become UTC."""
-    pending: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        pending.append(_under(batch, schema))
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= SPLIT_BATCH_ROWS or size >= SPLIT_BATCH_BYTES:
-            yield from in_pieces(_joined(pending))
-            pending, rows, size = [], 0, 0
-    if pending:
-        yield from in_pieces(_joined(pending))
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch cast to `schema`. Columns that have the right type are not copied."""
-    if batch.schema.equals(schema):
-        return batch
-    columns = [
-        column if column.type == kept.type else column.cast(kept.type)
-        for column, kept in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _task_context(index: int | None, stage: int) -> TaskContext:

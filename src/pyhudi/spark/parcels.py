@@ -32,6 +32,11 @@ BATCH_LIMITS: Final = {
 }
 """How many parcels Spark passes to Python at once. Connect does without: there its own limit in bytes counts."""
 
+READERS_PER_CORE: Final = 2
+"""More Spark tasks than cores take the rows of an exchange, so that one slow task does not leave other cores idle."""
+READER_BYTES: Final = 256 << 20
+"""About what one of these tasks reads and writes: so there are more of them for large work."""
+
 FAILURE, TASK = -2, -1
 """In place of a sender's number: the parcel holds the error of a sender, or tasks of the reader; these come first."""
 

@@ -1,55 +1,98 @@
-"""DataFrames whose tasks read the rows, parts of the input each."""
+"""Rows that tasks of Spark read, parts of the input each."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from pyhudi.errors import HudiError
 from pyhudi.format.pieces import in_pieces
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
-from pyhudi.spark.engine import READER_BYTES, READERS_PER_CORE, SparkEngine, conformed
+from pyhudi.spark.batches import conformed
 from pyhudi.spark.outcomes import RowsFailedError
-from pyhudi.spark.parcels import BLOCK_BYTES, delivered, opened_tasks, readers_of, task_parcels
+from pyhudi.spark.parcels import (
+    BLOCK_BYTES,
+    READER_BYTES,
+    READERS_PER_CORE,
+    delivered,
+    opened_tasks,
+    readers_of,
+    task_parcels,
+)
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.spark.workers import begin_task
 
 T = TypeVar("T")
 
 
-def frame_of_parts(
-    engine: SparkEngine,
-    read: Callable[[T], Iterator[pa.RecordBatch]],
-    parts: Sequence[T],
-    sizes: Sequence[int],
-    columns: pa.Schema,
-) -> DataFrame:
-    """The rows that `read` yields of the parts, in Spark tasks, whenever Spark evaluates the DataFrame.
+@dataclass(frozen=True, slots=True)
+class PartsOfRows(Generic[T]):
+    """Rows that tasks read in parts.
 
-    `sizes`: about how many bytes each part has; a task reads some parts, about as much as one of a write. `read` must
-    give the same rows each time. A `HudiError` that it raises comes out of `SparkEngine.map_splits`. Raises
-    `UnsupportedFeatureError` for a column of type null. Cost: no job.
+    Attributes:
+        read: yields the rows of a part, the same each time. A `HudiError` that it raises comes out of
+            `SparkEngine.map_splits`.
+        parts: values that can be pickled.
+        sizes: about how many bytes each part has.
+        columns: those of the rows.
+
+    Raises:
+        UnsupportedFeatureError: a column has the type null, which Spark does not keep.
     """
-    kept = normalise(columns)
-    declared = _declared(kept)
-    if not parts:
-        return engine.spark.createDataFrame([], declared)
+
+    read: Callable[[T], Iterator[pa.RecordBatch]]
+    parts: Sequence[T]
+    sizes: Sequence[int]
+    columns: pa.Schema
+
+    def __post_init__(self) -> None:
+        """Refuse columns that a DataFrame of these rows could not have."""
+        _declared(self.schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with the types that a write takes."""
+        return normalise(self.columns)
+
+    def readers(self, parallelism: int, readers_max: int | None = None) -> npt.NDArray[np.int64]:
+        """For each part the task that reads it: a task reads about as much as one of a write."""
+        wanted = max(parallelism * READERS_PER_CORE, sum(self.sizes) // READER_BYTES)
+        kept = wanted if readers_max is None else min(wanted, readers_max)
+        return readers_of(np.array(self.sizes, dtype=np.int64), kept)
+
+    def without_parts(self) -> PartsOfRows[T]:
+        """How the parts are read, which each task is told; it gets its own parts alone."""
+        return replace(self, parts=(), sizes=())
+
+
+def rows_of_part(rows: PartsOfRows[T], part: T) -> Iterator[pa.RecordBatch]:
+    """The rows of a part, with the columns of `PartsOfRows.schema`, in batches that are not large."""
+    return _aligned(rows.read(part), rows.schema)
+
+
+def frame_of_parts(spark: SparkSession, rows: PartsOfRows[T], parallelism: int) -> DataFrame:
+    """The rows as a DataFrame: tasks read them whenever Spark evaluates it. Cost: no job."""
+    declared = _declared(rows.schema)
+    if not rows.parts:
+        return spark.createDataFrame([], declared)
+    without_parts = rows.without_parts()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         for _, part in opened_tasks(batches):
-            yield from _sent(read(part), kept)
+            yield from _sent(without_parts.read(part), without_parts.schema)
 
-    readers = max(engine.parallelism * READERS_PER_CORE, sum(sizes) // READER_BYTES)
-    reader_of = readers_of(np.array(sizes, dtype=np.int64), readers)
-    return delivered(task_parcels(engine.spark, reader_of, parts), int(reader_of.max()) + 1).mapInArrow(run, declared)
+    reader_of = rows.readers(parallelism)
+    return delivered(task_parcels(spark, reader_of, rows.parts), int(reader_of.max()) + 1).mapInArrow(run, declared)
 
 
 def mapped_frame(
@@ -68,10 +111,14 @@ def mapped_frame(
 def _sent(rows: Iterator[pa.RecordBatch], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows as Spark takes them, and their `HudiError` so that it comes through Spark."""
     try:
-        for batch in rows:
-            yield from in_pieces(align(batch, columns), BLOCK_BYTES)
+        yield from _aligned(rows, columns)
     except HudiError as error:
         raise RowsFailedError(error) from error
+
+
+def _aligned(rows: Iterator[pa.RecordBatch], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in rows:
+        yield from in_pieces(align(batch, columns), BLOCK_BYTES)
 
 
 def _declared(columns: pa.Schema) -> Any:

@@ -19,7 +19,7 @@ from pyhudi.streamer.parts_apart import PartReading, bad_rows, columns_of_rows, 
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Part, Parts, Pull
 from pyhudi.streamer.transformers import MadeWithout, derived_columns
-from pyhudi.streamer.transformers_on_spark import frame_of_batch
+from pyhudi.streamer.transformers_on_spark import rows_of_batch
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
@@ -91,7 +91,7 @@ def batch_on_spark(
         filled = [name for name in both if name not in with_values]
         derived = derived_columns(columns, filled, transforms, made_without)
         columns = pa.schema([field for field in columns if field.name not in derived])
-    return Batch(rows=frame_of_batch(engine, tasks, read, columns, transforms))
+    return Batch(rows=rows_of_batch(engine, tasks, read, columns, transforms))
 
 
 def _batch_apart(
@@ -124,8 +124,8 @@ def _batch_apart(
     bad = functools.partial(bad_rows, reading, columns, errors.target)
     failing = tuple(part for part, said in zip(tasks, told, strict=True) if said.failed)
     return Batch(
-        rows=frame_of_batch(engine, tasks if columns.names else (), good, kept, ()),
-        errors=frame_of_batch(engine, failing, bad, ERROR_ROWS, ()),
+        rows=rows_of_batch(engine, tasks if columns.names else (), good, kept, ()),
+        errors=rows_of_batch(engine, failing, bad, ERROR_ROWS, ()),
         failed=failed,
     )
 

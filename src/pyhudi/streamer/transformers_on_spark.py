@@ -19,22 +19,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pyhudi.spark.engine import SparkEngine
+    from pyhudi.spark.parts import PartsOfRows
 
 
-def frame_of_batch(
+def rows_of_batch(
     engine: SparkEngine,
     tasks: Sequence[Part],
     batches: Callable[[Part], Iterator[pa.RecordBatch]],
     columns: pa.Schema,
     transforms: Sequence[Transform],
-) -> DataFrame:
+) -> DataFrame | PartsOfRows[Part]:
     """The rows of the parts, which have these columns, after all transformers.
 
     The first ones run where the parts are read, up to the first one that is not row-wise. Raises `InvalidRequestError`
     for SQL that Spark refuses, and for a function that gives no DataFrame; so do tasks for a row-wise one whose columns
     are others than without rows. Cost: no job, unless a function makes one.
     """
-    from pyhudi.spark.parts import frame_of_parts, mapped_frame  # noqa: PLC0415 - PySpark is an extra
+    from pyhudi.spark.parts import PartsOfRows, frame_of_parts, mapped_frame  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.queries import rows_of_query  # noqa: PLC0415 - as above
     from pyhudi.spark.types import arrow_schema  # noqa: PLC0415 - as above
 
@@ -43,7 +44,10 @@ def frame_of_batch(
     if first:
         given, before = _columns_of(first, given), given
         read = functools.partial(_transformed_part, batches, first, before, given)
-    frame = frame_of_parts(engine, read, tasks, [part.size_bytes for part in tasks], given)
+    rows = PartsOfRows(read, tasks, [part.size_bytes for part in tasks], given)
+    if len(first) == len(transforms):
+        return rows
+    frame = frame_of_parts(engine.spark, rows, engine.parallelism)
     for transform in transforms[len(first) :]:
         if isinstance(transform, RowWise):
             before = arrow_schema(frame.schema)
@@ -75,7 +79,7 @@ def made_without_on(engine: SparkEngine) -> MadeWithout:
         without = pa.schema([field for field in schema if field.name not in names])
         try:
             with unlogged():
-                found = frame_of_batch(engine, (), _none, without, transforms).columns
+                found = engine.schema_of(rows_of_batch(engine, (), _none, without, transforms)).names
         except Exception:  # noqa: BLE001  # functions of users raise anything, as for a column that is missing
             return None
         return tuple(name for name in names if name in found)

@@ -14,7 +14,8 @@ from pyhudi.engine.protocol import spread
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.cdc.plan import ChangePlan
 from pyhudi.read.cdc.rows import read_changes
-from pyhudi.spark.engine import conformed, session_parallelism
+from pyhudi.spark.batches import conformed
+from pyhudi.spark.engine import session_parallelism
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.spark.workers import begin_task
 from pyhudi.storage.open import open_spec

@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 
 from pyhudi.engine.protocol import spread
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.spark.engine import conformed, session_parallelism
+from pyhudi.spark.batches import conformed
+from pyhudi.spark.engine import session_parallelism
 from pyhudi.spark.reads.log_columns import unpacked_plan
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task

@@ -35,8 +35,8 @@ from pyhudi.read.stream import (
     plan_batch,
     plan_change_batch,
 )
+from pyhudi.spark.batches import conformed
 from pyhudi.spark.capabilities import VERSION
-from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.open import open_spec, open_storage
