@@ -97,14 +97,15 @@ def _check_names(table: TableState, fields: Sequence[str], folders: Iterable[str
 
 
 def _check_types(storage: Storage, schema: pa.Schema, files: list[FileInfo]) -> None:
+    known = {field.name: field.type for field in schema}
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
         footers = pool.map(lambda info: read_footer(storage, info.path).schema, files)
         for info, stored in zip(files, footers, strict=True):
             for field in normalise(stored):
-                if field.name in schema.names and schema.field(field.name).type != field.type:
+                if known.get(field.name, field.type) != field.type:
                     raise SchemaMismatchError(
                         f"column {field.name!r} has the type {field.type} in a file that is not Hudi's, and "
-                        f"{schema.field(field.name).type} in the table",
+                        f"{known[field.name]} in the table",
                         path=info.path,
                         column=field.name,
                     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import cProfile
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
@@ -100,3 +101,40 @@ def test_two_thousand_columns_are_written_and_read() -> None:
         {name: number for number, name in enumerate(names)},
         dict.fromkeys(names, 1),
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_of_writes_and_reads_grow_no_faster_than_the_columns(kind: str) -> None:
+    _, few, many = (_calls_with_columns(count, kind) for count in (2, 50, 200))  # the first one imports what is used
+
+    assert {name: calls for name, calls in many.items() if calls > 4.2 * few[name]} == {}
+
+
+def _calls_with_columns(count: int, kind: str) -> dict[str, int]:
+    """How many functions two upserts, a scan and a delete call, of Python and of its libraries, by step."""
+    names = [f"c{number}" for number in range(count)]
+    schema = pa.schema(
+        [("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), *((n, pa.int64()) for n in names)]
+    )
+    options = {**KINDS[kind], "hoodie.index.bloom.num_entries": "100"}
+    statistics = {
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.column.stats.max.columns.to.index": str(count),
+    }
+    table = new_table(schema=schema, **options, **statistics)
+    first, second = (
+        pa.table([[1, 2], ["oslo"] * 2, [ts] * 2, *([ts, 2] for _ in names)], schema=schema) for ts in (1, 2)
+    )
+    steps: dict[str, Callable[[], object]] = {
+        "insert": lambda: table.upsert(first),
+        "update": lambda: table.upsert(second),
+        "scan": lambda: table.refresh().scan().to_arrow(),
+        "condition": lambda: table.scan(["id"], where=[("c1", "==", 2)]).to_arrow(),
+        "delete": lambda: table.delete(first.slice(0, 1).select(["id", "city"])),
+    }
+    calls = {}
+    for name, step in steps.items():
+        profile = cProfile.Profile()
+        profile.runcall(step)
+        calls[name] = sum(entry.callcount for entry in profile.getstats())
+    return calls

@@ -243,4 +243,5 @@ def _has_types_of(text: str, schema: pa.Schema) -> bool:
         written = avro_to_arrow(text, source="a log block")
     except HudiError:
         return False
-    return all(field.type == schema.field(field.name).type for field in written if field.name in schema.names)
+    known = {field.name: field.type for field in schema}
+    return all(field.type == known.get(field.name, field.type) for field in written)

@@ -160,7 +160,8 @@ def _value(cursor: Any, query: str) -> Any:
 def _columns(found: pa.Schema, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Schema:
     """The columns of rows: those that are wanted, or all, in the types of the table where it has them."""
     if wanted is not None:
-        missing = [name for name in wanted.names if name not in found.names]
+        there = {*found.names}
+        missing = [name for name in wanted.names if name not in there]
         if missing:
             raise ConfigError("the schema has columns that the database does not have", missing=missing)
         return wanted

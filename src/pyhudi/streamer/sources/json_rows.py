@@ -98,7 +98,8 @@ def joined(tables: list[pa.Table], wanted: pa.Schema | None) -> pa.Table:
 
 def _inferred(data: pa.Buffer | bytes, types: pa.Schema) -> pa.Table:
     found = _parsed(data, types, only=False)
-    own = [field for field in found.schema if field.name not in types.names]
+    typed = {*types.names}
+    own = [field for field in found.schema if field.name not in typed]
     texts = [field.with_type(_without_times(field.type)) for field in own]
     changed = [text for field, text in zip(own, texts, strict=True) if text.type != field.type]
     whole = [found_type for text in texts if (found_type := _whole_numbers(data, found, text)) is not None]
