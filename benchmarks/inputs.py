@@ -36,6 +36,8 @@ DATA_COLUMNS = (
 )
 """TPC-H's sixteen columns, the record key and the ordering column. Whatever a format adds is not read back."""
 AGGREGATED = ("l_quantity", "l_extendedprice")
+COMPUTED = "l_comment"
+"""The column that one bulk insert computes: in capital letters."""
 
 SMALL_TABLE_ROWS = 100_000
 SMALL_BATCH_ROWS = 100

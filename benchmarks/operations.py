@@ -20,6 +20,7 @@ FIRST = "first_bulk_insert"
 OPERATIONS = {
     FIRST: "load all rows into a new table, as the first thing that a session does",
     "bulk_insert": "load all rows into a new table",
+    "bulk_insert_computed": "load all rows, with a column that Spark computes, into a new table",
     "scan": "read all columns of all rows",
     "scan_again": "read all columns of all rows once more, in turn with scan_plain",
     "scan_plain": "read the same rows from plain Parquet in files cut the same way, in the same session",
@@ -75,6 +76,9 @@ class Round:
     def _large_table(self, table: Path) -> list[str]:
         peer, inputs = self._peer, self._inputs
         self._measure("bulk_insert", lambda: peer.bulk_insert(table, inputs.base), needed=True)
+        computed = self._folder / "computed"
+        self._measure("bulk_insert_computed", lambda: peer.bulk_insert_computed(computed, inputs.base))
+        shutil.rmtree(computed, ignore_errors=True)
         self._measure("scan", lambda: peer.scan(table))
         self._scan_in_turns(table)
         self._measure("aggregate", lambda: peer.aggregate(table))

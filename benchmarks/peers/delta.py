@@ -25,8 +25,8 @@ class Delta(SparkPeer):
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         }
 
-    def bulk_insert(self, table: Path, rows: Path) -> None:
-        self.input(rows).write.format("delta").partitionBy(PARTITION).save(str(table))
+    def load(self, table: Path, rows: DataFrame) -> None:
+        rows.write.format("delta").partitionBy(PARTITION).save(str(table))
 
     def upsert(self, table: Path, rows: Path) -> None:
         self._merge(table, rows, "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")

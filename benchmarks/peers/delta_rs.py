@@ -12,11 +12,11 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.table import TableMerger
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
 
-from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS, SPARK_OPERATIONS
 
 
 class DeltaRs:
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | PAIRED_SCANS | {"incremental"}
+    lacks: ClassVar[frozenset[str]] = SPARK_OPERATIONS | LOG_OPERATIONS | PAIRED_SCANS | {"incremental"}
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         del work, jars
@@ -29,6 +29,10 @@ class DeltaRs:
 
     def bulk_insert(self, table: Path, rows: Path) -> None:
         write_deltalake(str(table), pq.read_table(rows), partition_by=[PARTITION])
+
+    def bulk_insert_computed(self, table: Path, rows: Path) -> None:
+        """On Spark only."""
+        raise NotImplementedError
 
     def upsert(self, table: Path, rows: Path) -> None:
         self._merge(table, rows).when_matched_update_all().when_not_matched_insert_all().execute()

@@ -14,14 +14,14 @@ from peers.spark_peer import SparkPeer, drain
 class HudiOnSpark(SparkPeer):
     """A subclass starts a session in which `format("hudi")` works."""
 
-    def bulk_insert(self, table: Path, rows: Path) -> None:
+    def load(self, table: Path, rows: DataFrame) -> None:
         self._write(table, rows, "bulk_insert", mode="overwrite")
 
     def upsert(self, table: Path, rows: Path) -> None:
-        self._write(table, rows, "upsert")
+        self._write(table, self.input(rows), "upsert")
 
     def delete(self, table: Path, keys: Path) -> None:
-        self._write(table, keys, "delete")
+        self._write(table, self.input(keys), "delete")
 
     def frame(self, table: Path) -> DataFrame:
         return self.spark.read.format("hudi").options(**self.read_options()).load(str(table))
@@ -48,6 +48,6 @@ class HudiOnSpark(SparkPeer):
         """Options of every read."""
         return {}
 
-    def _write(self, table: Path, rows: Path, operation: str, *, mode: str = "append") -> None:
+    def _write(self, table: Path, rows: DataFrame, operation: str, *, mode: str = "append") -> None:
         options = {**self.write_options(), "hoodie.datasource.write.operation": operation}
-        self.input(rows).write.format("hudi").options(**options).mode(mode).save(str(table))
+        rows.write.format("hudi").options(**options).mode(mode).save(str(table))

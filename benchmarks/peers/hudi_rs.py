@@ -15,7 +15,7 @@ from contestants import HUDI_RS_PROGRAM
 from inputs import KEY, ORDERING, PARTITION
 
 from peers.hudi_options import newest_completion_time
-from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS, SPARK_OPERATIONS
 from peers.pyhudi_local import PyhudiLocal
 
 WITHOUT_METADATA_TABLE = "hoodie.metadata.enable=false"
@@ -23,7 +23,7 @@ WITHOUT_METADATA_TABLE = "hoodie.metadata.enable=false"
 
 class HudiRs:
     lacks: ClassVar[frozenset[str]] = (
-        LOG_OPERATIONS | PAIRED_SCANS | {"aggregate", "aggregate_after", "lookup"} | {"incremental"}
+        SPARK_OPERATIONS | LOG_OPERATIONS | PAIRED_SCANS | {"aggregate", "aggregate_after", "lookup"} | {"incremental"}
     )
     """Those that the program has no verb for."""
 
@@ -41,6 +41,10 @@ class HudiRs:
         names = (f"record_key={KEY}", f"partition_by={PARTITION}", f"ordering={ORDERING}")
         _run("create", table, "name=lineitem", "version=9", "hive_style=false", "metadata_table=false", *names)
         _run("append", table, rows, WITHOUT_METADATA_TABLE)
+
+    def bulk_insert_computed(self, table: Path, rows: Path) -> None:
+        """On Spark only."""
+        raise NotImplementedError
 
     def upsert(self, table: Path, rows: Path) -> None:
         _run("upsert", table, rows, WITHOUT_METADATA_TABLE)

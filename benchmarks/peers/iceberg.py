@@ -24,8 +24,8 @@ class Iceberg(SparkPeer):
             f"spark.sql.catalog.{CATALOG}.warehouse": str(self.work),
         }
 
-    def bulk_insert(self, table: Path, rows: Path) -> None:
-        writer = self.input(rows).writeTo(self._name(table)).using("iceberg").partitionedBy(sql.col(PARTITION))
+    def load(self, table: Path, rows: DataFrame) -> None:
+        writer = rows.writeTo(self._name(table)).using("iceberg").partitionedBy(sql.col(PARTITION))
         for command in ("merge", "update", "delete"):
             writer = writer.tableProperty(f"write.{command}.mode", "copy-on-write")
         writer.create()

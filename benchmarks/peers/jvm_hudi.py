@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from peers.hudi_on_spark import HudiOnSpark
 from peers.hudi_options import MERGE_ON_READ
-from peers.protocol import PAIRED_SCANS
+from peers.protocol import PAIRED_SCANS, SPARK_OPERATIONS
 
 
 class JvmHudi(HudiOnSpark):
@@ -38,7 +38,7 @@ class WithoutMetadataTable(JvmHudi):
 
 
 class MergeOnRead(WithoutMetadataTable):
-    lacks: ClassVar[frozenset[str]] = PAIRED_SCANS | {"small_upsert"}
+    lacks: ClassVar[frozenset[str]] = PAIRED_SCANS | SPARK_OPERATIONS | {"small_upsert"}
 
     def write_options(self) -> dict[str, str]:
         return {**super().write_options(), **MERGE_ON_READ}

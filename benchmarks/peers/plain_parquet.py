@@ -29,8 +29,8 @@ class PlainParquet(SparkPeer):
         }
     )
 
-    def bulk_insert(self, table: Path, rows: Path) -> None:
-        self.input(rows).write.parquet(str(table))
+    def load(self, table: Path, rows: DataFrame) -> None:
+        rows.write.parquet(str(table))
 
     def frame(self, table: Path) -> DataFrame:
         return self.input(table)
@@ -39,5 +39,5 @@ class PlainParquet(SparkPeer):
 class PartitionedParquet(PlainParquet):
     """In folders by the column that the tables are partitioned by."""
 
-    def bulk_insert(self, table: Path, rows: Path) -> None:
-        self.input(rows).write.partitionBy(PARTITION).parquet(str(table))
+    def load(self, table: Path, rows: DataFrame) -> None:
+        rows.write.partitionBy(PARTITION).parquet(str(table))

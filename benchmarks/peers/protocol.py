@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Protocol
 
 PAIRED_SCANS = frozenset({"scan_again", "scan_plain"})
 """What only pyhudi on Spark does: its table against plain Parquet that is laid out like it."""
+SPARK_OPERATIONS = frozenset({"bulk_insert_computed"})
+"""What only peers on Spark have."""
 LOG_OPERATIONS = frozenset({"scan_base", "compact"})
 """What only merge-on-read tables have."""
 
@@ -31,6 +33,10 @@ class Peer(Protocol):
 
     def bulk_insert(self, table: Path, rows: Path) -> None:
         """Make a table, partitioned by `PARTITION`, and load it."""
+        ...
+
+    def bulk_insert_computed(self, table: Path, rows: Path) -> None:
+        """Like `bulk_insert`, of rows with a column that Spark has to compute."""
         ...
 
     def upsert(self, table: Path, rows: Path) -> None:

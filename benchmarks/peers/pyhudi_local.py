@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
 
 from peers.hudi_options import newest_completion_time
-from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS, SPARK_OPERATIONS
 from pyhudi import HudiTable
 
 
 class PyhudiLocal:
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | PAIRED_SCANS
+    lacks: ClassVar[frozenset[str]] = SPARK_OPERATIONS | LOG_OPERATIONS | PAIRED_SCANS
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         del work, jars
@@ -32,6 +32,10 @@ class PyhudiLocal:
             str(table), schema=loaded.schema, record_key=KEY, partition_by=PARTITION, ordering_fields=ORDERING
         )
         created.bulk_insert(loaded)
+
+    def bulk_insert_computed(self, table: Path, rows: Path) -> None:
+        """On Spark only."""
+        raise NotImplementedError
 
     def upsert(self, table: Path, rows: Path) -> None:
         HudiTable.for_path(str(table)).upsert(pq.read_table(rows))

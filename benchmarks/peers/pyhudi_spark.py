@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyhudi
 from peers.hudi_on_spark import HudiOnSpark
 from peers.hudi_options import MERGE_ON_READ
-from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS, SPARK_OPERATIONS
 from peers.spark_peer import MASTER, SETTINGS
 
 
@@ -21,7 +21,7 @@ class PyhudiOnSpark(HudiOnSpark):
 
 
 class MergeOnRead(PyhudiOnSpark):
-    lacks: ClassVar[frozenset[str]] = PAIRED_SCANS | {"small_upsert"}
+    lacks: ClassVar[frozenset[str]] = PAIRED_SCANS | SPARK_OPERATIONS | {"small_upsert"}
 
     def write_options(self) -> dict[str, str]:
         return {**super().write_options(), **MERGE_ON_READ}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING
+from inputs import AGGREGATED, COMPUTED, DATA_COLUMNS, KEY, ORDERING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -53,6 +53,16 @@ class SparkPeer:
     def input(self, path: Path) -> DataFrame:
         """The rows of an input file or folder."""
         return self.spark.read.parquet(str(path))
+
+    def load(self, table: Path, rows: DataFrame) -> None:
+        """Make a table, and load rows; subclasses write their own format."""
+        raise NotImplementedError
+
+    def bulk_insert(self, table: Path, rows: Path) -> None:
+        self.load(table, self.input(rows))
+
+    def bulk_insert_computed(self, table: Path, rows: Path) -> None:
+        self.load(table, self.input(rows).withColumn(COMPUTED, sql.upper(COMPUTED)))
 
     def frame(self, table: Path) -> DataFrame:
         """The table's rows; subclasses open their own format."""

@@ -102,7 +102,12 @@ def test_files_of_spark_are_read_as_spark_reads_them(
     made = spark.range(0, 21, 1, 2).selectExpr(*[f"{made} as `{name}`" for name, made in OF_SPARK.items()])
     times = made.selectExpr("*", f"{AT.format('timestamp')} at", f"{AT.format('timestamp_ntz')} at_wall")
     nulls = times.selectExpr(*[f"if(flag, `{name}`, null) as `{name}`" for name in times.columns])
-    with temporarily(spark, {"spark.sql.parquet.outputTimestampType": kind}):
+    settings = {
+        "spark.sql.parquet.outputTimestampType": kind,
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    }
+    with temporarily(spark, settings):
         times.unionAll(nulls).write.parquet(str(tmp_path / "p"))
 
     check(engine, spark.read.parquet(str(tmp_path / "p")), short, is_short=True)
@@ -193,6 +198,7 @@ PLANS = {
     "sort in splits": lambda rows: rows.sortWithinPartitions("text"),
     "coalesce": lambda rows: rows.coalesce(1),
     "computed": lambda rows: rows.withColumn("id", sql.col("id") + 1),
+    "computed, of the same type": lambda rows: rows.withColumn("text", sql.upper("text")),
     "cast": lambda rows: rows.withColumn("id", sql.col("id").cast("int")),
     "constant": lambda rows: rows.withColumn("x", sql.lit(1)),
     "nested": lambda rows: rows.select("in.a"),
@@ -341,10 +347,14 @@ def test_folders_of_partitions_are_left_to_spark(
 def test_cached_rows_are_those_that_were_cached(
     spark: Any, engine: SparkEngine, short: list[str], tmp_path: Path
 ) -> None:
-    rows = spark.read.parquet(put(tmp_path / "p", {"id": [1]})).cache()
+    path = Path(put(tmp_path / "p", {"id": [1]})) / "1.parquet"
+    before = path.stat()
+    rows = spark.read.parquet(str(tmp_path / "p")).cache()
     try:
         assert rows.count() == 1
         put(tmp_path / "p", {"id": [2]})
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert path.stat().st_size == before.st_size
         assert [table.to_pylist() for table in rows_of_splits(engine, rows) if table] == [[{"id": 1}]]
     finally:
         rows.unpersist()
@@ -484,3 +494,9 @@ def test_table_of_parquet_in_the_catalog_is_read_from_its_files(
         check(engine, spark.table("unpadded"), short, is_short=True)
     finally:
         spark.sql("drop table unpadded")
+
+
+def test_folder_without_a_file_has_no_rows(spark: Any, engine: SparkEngine, short: list[str], tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    assert rows_of_splits(engine, spark.read.schema("id long").parquet(str(tmp_path / "p"))) == [None]
+    assert short == ["look"]
