@@ -92,7 +92,7 @@ def _plain_scan(rows: DataFrame, schema: pa.Schema, splits: int | None) -> Plain
     if any(name in settings for name in _NOT_TO_BE_SET) or _is_encrypted(spark):
         return None
     files = _listed(leaf.relation().location())
-    if files is None:
+    if not files:
         return None
     columns = ScannedColumns(sources, schema, _is_new(spark, _OF_DATES), _is_new(spark, _OF_INT96))
     return PlainScan(columns, files, _gathered(_splits_of(spark, leaf.relation().location(), files), splits))
