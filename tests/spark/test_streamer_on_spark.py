@@ -177,6 +177,10 @@ REFUSED: dict[str, dict[str, Any]] = {
         "transformer_class": "FlatteningTransformer",
         "hoodie_conf": {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": "/none"},
     },
+    "a topic for many tables": {
+        "source_class": "JsonKafkaSource",
+        "hoodie_conf": {"bootstrap.servers": "localhost:1", "hoodie.streamer.source.kafka.route.values": "a"},
+    },
     "ordering fields": {"source_ordering_fields": None},
     "this source": {
         "source_class": "SqlSource",
@@ -193,11 +197,6 @@ def test_what_is_not_built_on_spark_is_refused_by_name(spark: Any, tmp_path: Pat
     with pytest.raises(UnsupportedFeatureError, match=what):
         run(tmp_path / "t", options=conf, spark=spark, **{"source_class": "JsonDFSSource", **given})
     assert not (tmp_path / "t").exists()
-
-
-def test_many_tables_on_spark_are_refused_by_name(spark: Any, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="run_many"):
-        pyhudi.streamer.run_many([pyhudi.streamer.StreamerConfig(tmp_path, spark=spark)])
 
 
 def test_block_of_the_page_ingests_files_on_spark(spark: Any, tmp_path: Path) -> None:

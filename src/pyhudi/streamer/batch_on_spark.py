@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from pyhudi.config.options_streamer import KafkaOptions
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.errors import UnsupportedFeatureError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Batches: TypeAlias = Callable[[Part], Iterator[pa.RecordBatch]]
 """Reads the rows of a part."""
+_WITHOUT: Final = "leave spark out"
 _OF_TRANSFORMERS: Final = {"spark.sql.session.timeZone": "UTC"}
 """The settings of the session of transformers: hours and days are those of a run without Spark."""
 
@@ -44,7 +46,9 @@ def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | N
     if is_connect(spark):
         raise _refused("a session of Spark Connect", "give a classic session")
     if settings.changes is not None:
-        raise _refused("change data of databases", "leave spark out")
+        raise _refused("change data of databases", _WITHOUT)
+    if settings.group(KafkaOptions).route_values is not None:
+        raise _refused("a topic for many tables, of which the tasks of each table would read all messages,", _WITHOUT)
     if settings.transforms:
         if errors is not None:
             raise _refused("an error table with transformers", "leave one of them, or spark, out")
@@ -73,7 +77,7 @@ def batch_on_spark(
     columns: pa.Schema | None = None
     if pull is not None and pull.items:
         if pull.parts is None:
-            raise _refused("this source, whose rows tasks cannot read in parts,", "leave spark out", settings)
+            raise _refused("this source, whose rows tasks cannot read in parts,", _WITHOUT, settings)
         if errors is not None:
             return _batch_apart(engine, pull.parts, settings, table, config, errors)
         tasks = tuple(pull.parts.tasks)

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from pyhudi.engine.local import LocalEngine
 from pyhudi.environment import SYSTEM, Environment
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
 from pyhudi.streamer.config import StreamerConfig
 from pyhudi.streamer.ingest import Ingestion, new_ingestion, run_round
@@ -115,14 +115,9 @@ def turn_of(config: StreamerConfig, environment: Environment = SYSTEM) -> Turn:
     """A streamer among others. Raises what `run_many` raises; nothing is begun."""
     if config.continuous:
         raise ConfigError("of many tables run_many says whether they are continuous", path=str(config.target_base_path))
-    if config.spark is not None:
-        raise UnsupportedFeatureError(
-            "run_many is not built for streamers on Spark: call run for each table, or leave spark out",
-            path=str(config.target_base_path),
-        )
     settings = settings_of(config)
     storage = open_storage(settings.path, settings.options)
-    return Turn(new_ingestion(settings, open_source(settings), storage, environment), config)
+    return Turn(new_ingestion(settings, open_source(settings), storage, environment, spark=config.spark), config)
 
 
 def take_turns(
