@@ -181,6 +181,38 @@ def followed(spark: Any, folder: str) -> dict[str, Any]:
     return {"changes": len(changes), "rows": sorted([key, fare] for key, fare in rows.items())}
 
 
+def ingested(spark: Any, folder: str) -> dict[str, Any]:
+    """Two batches of a streamer with a query, whose columns the second one is not given, and a file that is no JSON."""
+    from pathlib import Path
+
+    import pyhudi.streamer
+    from pyhudi.errors import SourceError
+
+    landing = Path(folder) / "landing"
+    landing.mkdir()
+    config: dict[str, Any] = {
+        "source_class": "JsonDFSSource",
+        "source_ordering_fields": "ts",
+        "transformer_class": "SqlQueryBasedTransformer,FlatteningTransformer",
+        "hoodie_conf": {
+            "hoodie.streamer.source.dfs.root": str(landing),
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.streamer.transformer.sql": "SELECT *, id * 2 AS twice FROM <SRC> WHERE note != '{'",
+        },
+        "spark": spark,
+    }
+    refused = None
+    first, second = '{"id": 1, "ts": 1, "note": "a", "by": {"name": "x"}}', '{"id": 2, "ts": 1, "note": "b"}'
+    for number, text in enumerate((first, second, "{")):
+        (landing / f"{number}.json").write_text(text)
+        try:
+            pyhudi.streamer.run(f"{folder}/ingested", **config)
+        except SourceError as error:
+            refused = error.context["path"].rpartition("/")[2]
+    rows = spark.read.format("hudi").load(f"{folder}/ingested").orderBy("id").select("id", "twice", "by_name").collect()
+    return {"rows": [list(row) for row in rows], "refused": refused}
+
+
 def main(kind: str, folder: str) -> None:
     from pyhudi.engine.protocol import TaskContext
     from pyhudi.errors import RecordKeyError
@@ -196,6 +228,7 @@ def main(kind: str, folder: str) -> None:
     stream = streamed(spark, folder) if kind == "connect" else None
     sql = statements(spark, folder) if kind == "connect" else None
     changes = followed(spark, folder) if kind == "connect" else None
+    batches = ingested(spark, folder)
     folders = odd_folders(spark, folder)
 
     refused = None
@@ -216,6 +249,7 @@ def main(kind: str, folder: str) -> None:
         "streamed": stream,
         "SQL": sql,
         "followed": changes,
+        "ingested": batches,
         "odd folders": folders,
         "refused": refused,
         "parallelism": engine.parallelism,

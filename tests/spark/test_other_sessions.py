@@ -45,6 +45,7 @@ def test_round_trip_gives_the_same_rows_and_errors(kind: str, executors: int, tm
         "streamed": {"rows": 1000, "changed": 100} if kind == "connect" else None,
         "SQL": STATEMENTS if kind == "connect" else None,
         "followed": FOLLOWED if kind == "connect" else None,
+        "ingested": {"rows": [[1, 2, "x"], [2, 4, None]], "refused": "2.json"},
         "odd folders": ["{x}", "{x,y}", "[x]", "[!a]", "{", "[", "a*b", "a?b", "a1b", "a b", "x"],
         "refused": "RecordKeyError",
         "parallelism": 2,

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from pyhudi.spark.capabilities import DATASET, IS_4
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.spark.capabilities import DATASET, IS_4, VERSION
 from pyhudi.spark.settings import is_connect
 from pyhudi.spark.types import arrow_schema, spark_schema
 
@@ -40,11 +41,19 @@ def under(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
 
 
 def session_of_its_own(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session with what this one has now, and settings of its own. Cost: a clone of the session's state in the JVM.
+    """A session with what this one has now, and settings of its own. Cost: a clone of the session's state.
 
-    A session of Spark Connect has none: its rows stay with it.
+    Raises `UnsupportedFeatureError` for a session of Spark Connect before PySpark has clones of these.
     """
-    own: SparkSession = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+    if not is_connect(spark):
+        own: SparkSession = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+    elif hasattr(spark, "cloneSession"):
+        own = spark.cloneSession()
+    else:
+        raise UnsupportedFeatureError(
+            "transformers over Spark Connect need a newer PySpark, which clones sessions: give a classic session",
+            pyspark=VERSION,
+        )
     for name, value in settings.items():
         own.conf.set(name, value)
     return own

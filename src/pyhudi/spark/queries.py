@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
@@ -12,24 +9,19 @@ from pyspark.sql import functions as sql
 from pyhudi.errors import InvalidRequestError
 from pyhudi.spark.types import arrow_schema, spark_schema
 
-_views = itertools.count(1)
 
-
-def rows_of_query(frame: DataFrame, query_of: Callable[[str], str]) -> DataFrame:
-    """The rows of a query by Spark SQL, which `query_of` makes for the name of a view of the DataFrame.
+def rows_of_query(frame: DataFrame, query: str, name: str) -> DataFrame:
+    """The rows of a query by Spark SQL, in which `name` stands for the rows of the DataFrame.
 
     All columns may be null, as other engines say of the same query: Spark takes a column that a condition makes for
     one with nulls. Raises `InvalidRequestError` for a query that Spark refuses. Cost: an analysis, no job.
     """
-    spark, view = frame.sparkSession, f"source_rows_{next(_views)}"
-    frame.createOrReplaceTempView(view)
+    text = query.replace("{", "{{").replace("}", "}}").replace(name, "{rows}")
     try:
-        found = spark.sql(query_of(view))
+        found = frame.sparkSession.sql(text, rows=frame)
         kinds = spark_schema(arrow_schema(found.schema)).fields
     except PySparkException as error:
-        raise InvalidRequestError(f"the SQL of the transformer failed: {error}", sql=query_of("<SRC>")) from error
-    finally:
-        spark.catalog.dropTempView(view)
+        raise InvalidRequestError(f"the SQL of the transformer failed: {error}", sql=query) from error
     numbered = found.toDF(*[f"c{number}" for number in range(len(kinds))])  # names may have points, or come twice
     columns = []
     for number, (field, kind) in enumerate(zip(found.schema.fields, kinds, strict=True)):

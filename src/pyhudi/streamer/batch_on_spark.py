@@ -41,10 +41,7 @@ def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | N
     """The engine of a streamer on Spark. Raises `UnsupportedFeatureError` for what it does not do there. Cost: none."""
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.frames import session_of_its_own  # noqa: PLC0415 - as above
-    from pyhudi.spark.settings import is_connect  # noqa: PLC0415 - as above
 
-    if is_connect(spark):
-        raise _refused("a session of Spark Connect", "give a classic session")
     if settings.changes is not None:
         raise _refused("change data of databases", _WITHOUT)
     if settings.group(KafkaOptions).route_values is not None:

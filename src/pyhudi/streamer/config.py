@@ -59,8 +59,7 @@ class StreamerConfig:
         retry_interval_seconds: how long to wait before.
         max_retry_count: how often it is asked again; with `continuous` also how many rounds in a row may fail for
             another reason that may pass, such as another writer.
-        spark: a classic Spark session, whose tasks read files or topics and write the table; `None`: this process does
-            both.
+        spark: a Spark session, whose tasks read files or topics and write the table; `None`: this process does both.
     """
 
     target_base_path: str | os.PathLike[str]

@@ -21,7 +21,8 @@ Transform: TypeAlias = Callable[[Any], Any]
 Transformers: TypeAlias = str | Transform | Sequence[str | Transform] | None
 MadeWithout: TypeAlias = Callable[[tuple[Transform, ...], pa.Schema, tuple[str, ...]], tuple[str, ...] | None]
 """Which of these columns transformers make of rows without them; None where they cannot do without."""
-_SOURCE: Final = "<SRC>"
+SOURCE: Final = "<SRC>"
+"""What stands for the rows of the batch in a query."""
 _VIEW: Final = "source_rows"
 ANSWERS_MAX: Final = 4096
 """How many answers of a `MadeWithout` are remembered."""
@@ -36,11 +37,7 @@ class Query:
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """The rows that DuckDB gives. Raises `InvalidRequestError` where the query fails."""
-        return _queried(self.of_view(_VIEW), rows)
-
-    def of_view(self, name: str) -> str:
-        """The query of a view with this name."""
-        return self.text.replace(_SOURCE, name)
+        return _queried(self.text.replace(SOURCE, _VIEW), rows)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -138,8 +135,8 @@ def _named(number: str, name: str, options: Mapping[str, str]) -> Transform:
 
 def _query(text: str) -> Query:
     query = text.strip().rstrip(";")
-    if _SOURCE not in query or ";" in query:
-        raise ConfigError(f"the SQL of a transformer is one query, which reads {_SOURCE}", sql=text)
+    if SOURCE not in query or ";" in query:
+        raise ConfigError(f"the SQL of a transformer is one query, which reads {SOURCE}", sql=text)
     return Query(query)
 
 

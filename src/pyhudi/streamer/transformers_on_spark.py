@@ -13,7 +13,7 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 from pyhudi.streamer.sources.protocol import Part
-from pyhudi.streamer.transformers import ANSWERS_MAX, MadeWithout, Query, RowWise, Transform, transformed
+from pyhudi.streamer.transformers import ANSWERS_MAX, SOURCE, MadeWithout, Query, RowWise, Transform, transformed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +54,7 @@ def rows_of_batch(
             given = _columns_of([transform], before)
             frame = mapped_frame(frame, functools.partial(_transformed_batch, [transform], given), given)
         elif isinstance(transform, Query):
-            frame = rows_of_query(frame, transform.of_view)
+            frame = rows_of_query(frame, transform.text, SOURCE)
         else:
             found = transform(frame)
             if not engine.accepts(found):
