@@ -1,7 +1,8 @@
 """What `test_streamer_on_spark.py` runs in a process of its own: `streamer_retry_program.py <folder> [errors]`.
 
-The worker that reads the last file of a batch dies after it has sent rows, and Spark runs its task again: once in each
-stage that reads the file. Prints what is in the table, and in the error table if there is one, as one line of JSON.
+The worker that reads the last part of a batch dies after it has sent rows, and Spark runs its task again: once in each
+stage that reads the part. Prints what is in the table as one line of JSON. With `errors` there is an error table; then
+it follows a database, too, and prints its rows and those of its table.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 warnings.filterwarnings("ignore", category=FutureWarning)
+ROOT = str(Path(__file__).parents[2])
+sys.path.insert(0, ROOT)
+os.environ["PYTHONPATH"] = os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])  # of the workers
+KEY, CHANGES = "hoodie.datasource.write.recordkey.field", 40
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,10 @@ class DyingPart:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        if context is not None and not (died := Path(f"{self.died}/{context.stageId()}")).exists():
+        if context is None:  # the driver reads what is little
+            return
+        died = Path(f"{self.died}/{type(self.part).__name__} {context.stageId()}")
+        if not died.exists():
             died.touch()
             os._exit(1)
 
@@ -79,6 +87,31 @@ class DyingSource:
         return None if pull is None else replace(pull, parts=DyingParts(pull.parts, self.died))
 
 
+def follow(folder: str, spark: Any) -> dict[str, Any]:
+    """The rows of a database, and those of the table that follows it."""
+    from tests.support.change_data import Database
+    from tests.support.message_parts import PartedBatches
+
+    import pyhudi
+    from pyhudi.storage.open import open_storage
+    from pyhudi.streamer.config import StreamerConfig
+    from pyhudi.streamer.ingest import ingest, new_ingestion
+    from pyhudi.streamer.settings import settings_of
+
+    database = Database("postgresql", seed=4)
+    while len(database.messages) < CHANGES:
+        database.change()
+        database.place += 1
+    messages = [message for change in database.messages for message in change if message is not None]
+    conf = {"bootstrap.servers": "127.0.0.1:1", "hoodie.streamer.source.kafka.topic": "t", KEY: "id"}
+    path = f"{folder}/followed"
+    settings = settings_of(StreamerConfig(path, source_class="PostgresDebeziumSource", hoodie_conf=conf))
+    source = DyingSource(PartedBatches([[messages[first::4] for first in range(4)]]), f"{folder}/died")
+    ingest(new_ingestion(settings, source, open_storage(path), spark=spark))
+    rows = pyhudi.HudiTable.for_path(path).scan(["id", "city", "big"]).to_arrow().sort_by("id").to_pylist()
+    return {"database": [database.rows[key] for key in sorted(database.rows)], "followed": rows}
+
+
 def main(folder: str, *names: str) -> None:
     import pyarrow as pa
 
@@ -95,7 +128,7 @@ def main(folder: str, *names: str) -> None:
     Path(died).mkdir()
     conf = {
         "hoodie.streamer.source.dfs.root": f"{folder}/landing",
-        "hoodie.datasource.write.recordkey.field": "id",
+        KEY: "id",
     }
     if names:
         conf |= {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": f"{folder}/errors"}
@@ -104,10 +137,13 @@ def main(folder: str, *names: str) -> None:
     source = DyingSource(open_source(settings), died)
     ingest(new_ingestion(settings, source, open_storage(path), spark=spark))
     ids = pyhudi.HudiTable.for_path(path).scan(["id"]).to_arrow()["id"].to_pylist()
-    told: dict[str, Any] = {"ids": sorted(ids), "deaths": len(list(Path(died).iterdir()))}
+    told: dict[str, Any] = {"ids": sorted(ids)}
     for name in names:
         errors = pyhudi.HudiTable.for_path(f"{folder}/{name}").scan(["_corrupt_record"]).to_arrow()
         told[name] = sorted(text.decode() for text in errors["_corrupt_record"].to_pylist())
+    if names:
+        told |= follow(folder, spark)
+    told["deaths"] = sorted(file.name.partition(" ")[0] for file in Path(died).iterdir())
     spark.stop()
     sys.stdout.write(f"{json.dumps(told)}\n")
 

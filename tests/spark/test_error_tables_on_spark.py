@@ -148,12 +148,13 @@ def test_message_that_imitates_an_error_of_tasks_is_a_record_as_others(spark: An
     assert (len(rows), payloads(failed)) == (1, {imitation.encode()})
 
 
-def test_tasks_that_die_in_both_writes_leave_each_record_once(tmp_path: Path) -> None:
+def test_tasks_that_die_in_each_stage_leave_each_record_and_each_change_once(tmp_path: Path) -> None:
     put(tmp_path / "landing", "1.json", [{"id": n, "ts": 1} for n in range(4)])
     (tmp_path / "landing" / "2.json").write_text('{"id": 4, "ts": 1}\n{bad\n{"ts": 1}\n{"id": 5, "ts": 1}')
     told = told_by(PROGRAM, str(tmp_path), "errors", folder=tmp_path, seconds_max=120)
     assert (told["ids"], told["errors"]) == (list(range(6)), ['{"ts": 1}', "{bad"])
-    assert told["deaths"] >= 2
+    assert told["followed"] == told["database"]
+    assert (told["deaths"].count("FilePart"), told["deaths"].count("MessagesPart")) >= (2, 1)
 
 
 @pytest.mark.parametrize("step", ["write_errors", "write"])

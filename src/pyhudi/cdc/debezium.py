@@ -39,7 +39,7 @@ def debezium_rows(envelopes: pa.Table, kept: Sequence[str]) -> tuple[str, pa.Tab
         raise InvalidRequestError(
             "these are no messages of Debezium, which have op, before, after and source, nor of Maxwell: let Debezium "
             "send whole changes, without the transformation ExtractNewRecordState",
-            columns=envelopes.column_names,
+            columns=[name for name in envelopes.column_names if name not in kept],
         )
     envelopes = without_tombstones(envelopes, "op", kept)
     operations = column(envelopes, "op", pa.string())

@@ -62,19 +62,7 @@ def flatten(
     Cost: none, and with `stored` one call for a batch with such rows, and one for each column of changes that are sent
     again.
     """
-    return changed_rows(as_table(opened(envelopes)), keys, schema, stored, decimals)
-
-
-def changed_rows(
-    messages: pa.Table,
-    keys: Sequence[str],
-    schema: pa.Schema | None,
-    stored: Stored | None,
-    decimals: str,
-    kept: Sequence[str] = (),
-) -> pa.Table:
-    """`flatten`, with columns `kept` that are none of the messages, and are those of their rows, too."""
-    source, rows = parsed_changes(messages, keys, schema, decimals, kept)
+    source, rows = parsed_changes(as_table(opened(envelopes)), keys, schema, decimals, ())
     return fill_moved_rows(rows, keys, ORDERING[source], stored) if source == POSTGRESQL else rows
 
 
@@ -83,7 +71,8 @@ def parsed_changes(
 ) -> tuple[str, pa.Table]:
     """The kind of source, and the rows of messages, each of which counts for itself.
 
-    Values that were not sent are markers still. Arguments and errors as of `changed_rows`. Cost: none.
+    Values that were not sent are markers still. Columns `kept` are none of the messages, and are those of their rows,
+    too. Other arguments, and errors, as of `flatten`. Cost: none.
     """
     mode = _mode(decimals)
     if is_maxwell(messages):

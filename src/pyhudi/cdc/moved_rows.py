@@ -24,7 +24,7 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.merge.pairs import Mask, Rows, choose, grouped, incoming_wins, ordering_keys, record_numbers, stacked
 
 _NONE: Final = -1
-_INSERT: Final = "c"
+INSERT: Final = "c"
 
 
 def fill_moved_rows(
@@ -35,7 +35,7 @@ def fill_moved_rows(
     Cost: one call of `stored`, if needed, and one for each column of changes that were sent again.
     """
     rows, markers = with_one_marker(rows)
-    is_insert = pc.equal(rows[OPERATION], _INSERT).to_numpy()
+    is_insert = pc.equal(rows[OPERATION], INSERT).to_numpy()
     is_delete = pc.equal(rows[OPERATION], DELETE).to_numpy()
     wanted = {name: mask & is_insert for name, mask in markers.items() if (mask & is_insert).any()}
     if not wanted:

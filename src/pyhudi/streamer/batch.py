@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import as_table
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
-from pyhudi.streamer.change_data import check_units
+from pyhudi.streamer.change_data import check_units, keys_of_changes
 from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_value
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.apart import RECORD
@@ -94,7 +95,7 @@ def _batch_apart(
             None,
             changes.types(schema),
             fits=False,
-            check=lambda messages: changes.check(messages, table, config, checked),
+            check=functools.partial(changes.check, keys=keys_of_changes(table, config), schema=checked),
         )
         if wanted is None and stored is not None:
             check_units(apart.rows, stored)

@@ -10,17 +10,28 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import pyarrow as pa
 
 from pyhudi.config.options_streamer import KafkaOptions
+from pyhudi.config.payloads import rule_of_payload
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.streamer.batch import Batch, keys_of, without_columns
+from pyhudi.streamer.batch import Batch, without_columns
 from pyhudi.streamer.error_table import ERROR_ROWS, ErrorTable
-from pyhudi.streamer.parts_apart import PartReading, bad_rows, columns_of_rows, good_rows, told_parts
+from pyhudi.streamer.parts_apart import (
+    PartReading,
+    PartToRead,
+    ToldPart,
+    bad_rows,
+    columns_of_rows,
+    good_rows,
+    parts_to_read,
+    reading_of,
+    told_parts,
+)
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Part, Parts, Pull
 from pyhudi.streamer.transformers import MadeWithout, derived_columns
-from pyhudi.streamer.transformers_on_spark import rows_of_batch
+from pyhudi.streamer.transformers_on_spark import no_batches, rows_of_batch
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
@@ -30,7 +41,7 @@ if TYPE_CHECKING:
     from pyhudi.spark.engine import SparkEngine
 
 R = TypeVar("R")
-Batches: TypeAlias = Callable[[Part], Iterator[pa.RecordBatch]]
+Batches: TypeAlias = Callable[[Any], Iterator[pa.RecordBatch]]
 """Reads the rows of a part."""
 _WITHOUT: Final = "leave spark out"
 _OF_TRANSFORMERS: Final = {"spark.sql.session.timeZone": "UTC"}
@@ -42,8 +53,6 @@ def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | N
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.frames import session_of_its_own  # noqa: PLC0415 - as above
 
-    if settings.changes is not None:
-        raise _refused("change data of databases", _WITHOUT)
     if settings.group(KafkaOptions).route_values is not None:
         raise _refused("a topic for many tables, of which the tasks of each table would read all messages,", _WITHOUT)
     if settings.transforms:
@@ -70,22 +79,28 @@ def batch_on_spark(
     _check(table, config)
     schema = None if table is None else load_table_schema(table)
     stored, wanted = None if schema is None else schema.arrow, settings.schema
-    tasks: tuple[Part, ...] = ()
+    tasks: Sequence[Part | PartToRead] = ()
     columns: pa.Schema | None = None
+    read: Batches = no_batches
     if pull is not None and pull.items:
         if pull.parts is None:
             raise _refused("this source, whose rows tasks cannot read in parts,", _WITHOUT, settings)
         if errors is not None:
-            return _batch_apart(engine, pull.parts, settings, table, config, errors)
-        tasks = tuple(pull.parts.tasks)
-        columns = pull.parts.columns(functools.partial(_told, engine, tasks), wanted, stored)
+            return _batch_apart(engine, pull.parts, settings, table, config, errors, stored)
+        if settings.changes is not None:
+            reading, _, of_parts, tasks = _told_apart(engine, pull.parts, settings, table, config, errors, stored)
+            read = functools.partial(good_rows, reading, of_parts)
+            columns = columns_of_rows(reading, of_parts) if of_parts.names else None
+        else:
+            tasks = tuple(pull.parts.tasks)
+            columns = pull.parts.columns(functools.partial(_told, engine, tasks), wanted, stored)
+            read = operator.methodcaller("batches", columns, wanted, stored)
     transforms = settings.transforms
     if columns is None or not columns.names:
         tasks, columns = (), stored if stored is not None else wanted
         transforms = transforms if stored is None else ()
     if columns is None:
         return None
-    read: Batches = operator.methodcaller("batches", columns, wanted, stored)
     if transforms and stored is not None:
         both = [name for name in columns.names if name in stored.names]
         with_values = set[str]().union(*_told(engine, tasks, functools.partial(_with_values, read, both)))
@@ -102,19 +117,10 @@ def _batch_apart(
     table: TableState | None,
     config: WriteConfig,
     errors: ErrorTable,
+    stored: pa.Schema | None,
 ) -> Batch | None:
-    """The rows of a batch, and those of the error table: see `parts_apart.py`. Cost: that of `told_parts`."""
-    schema = None if table is None else load_table_schema(table)
-    stored = None if schema is None else schema.arrow
-    reading = PartReading(
-        wanted=settings.schema,
-        stored=stored,
-        fits=errors.settings.checks_types,
-        keys=keys_of(settings, table, config) if errors.settings.checks_rows else None,
-        table=stored,
-    )
-    tasks = tuple(parts.tasks)
-    reading, told, columns = told_parts(reading, parts, functools.partial(_told, engine, tasks))
+    """The rows of a batch, and those of the error table: see `parts_apart.py`. Cost: that of `_told_apart`."""
+    reading, told, columns, tasks = _told_apart(engine, parts, settings, table, config, errors, stored)
     failed = sum(part.failed or 0 for part in told)
     kept = columns_of_rows(reading, columns) if columns.names else stored if stored is not None else settings.schema
     if kept is None:
@@ -131,7 +137,22 @@ def _batch_apart(
     )
 
 
-def _with_values(read: Batches, names: Sequence[str], part: Part) -> set[str]:
+def _told_apart(
+    engine: SparkEngine,
+    parts: Parts,
+    settings: Settings,
+    table: TableState | None,
+    config: WriteConfig,
+    errors: ErrorTable | None,
+    stored: pa.Schema | None,
+) -> tuple[PartReading, list[ToldPart], pa.Schema, list[PartToRead]]:
+    """What `told_parts` gives, and the parts for `good_rows`. Cost: that of `told_parts` and `parts_to_read`."""
+    tell = functools.partial(_told, engine, tuple(parts.tasks))
+    reading, told, columns = told_parts(reading_of(settings, table, config, errors, stored), parts, tell)
+    return reading, told, columns, parts_to_read(reading, parts.tasks, told, tell, table)
+
+
+def _with_values(read: Batches, names: Sequence[str], part: Part | PartToRead) -> set[str]:
     """Which of these columns have a value in a part."""
     found: set[str] = set()
     for batch in read(part):
@@ -145,6 +166,8 @@ def _with_values(read: Batches, names: Sequence[str], part: Part) -> set[str]:
 
 def _check(table: TableState | None, config: WriteConfig) -> None:
     ordering = config.table.ordering_fields or (() if table is None else table.config.ordering_fields)
+    if config.table.payload is not None:
+        ordering = rule_of_payload(config.table.payload).ordering_fields or ordering
     if config.operation is WriteOperation.UPSERT and not ordering:
         raise _refused(
             "an upsert without ordering fields, as tasks do not know which of two rows of a record came later,",
@@ -157,13 +180,13 @@ def _refused(what: str, instead: str, settings: Settings | None = None) -> Unsup
     return UnsupportedFeatureError(f"{what} is not built for a streamer on Spark: {instead}", **context)
 
 
-def _told(engine: Engine, tasks: tuple[Part, ...], function: Callable[[Any], R]) -> list[R]:
+def _told(engine: Engine, tasks: Sequence[Part | PartToRead], function: Callable[[Any], R]) -> list[R]:
     """See `Tell`. Cost: a job of Spark; none where little is read, which this process does then."""
     size = sum(part.size_bytes for part in tasks)
     run = functools.partial(_told_by, function)
     return engine.map(run, tasks, size_bytes=size, description="read the columns of a batch")
 
 
-def _told_by(function: Callable[[Any], R], context: TaskContext, part: Part) -> R:
+def _told_by(function: Callable[[Any], R], context: TaskContext, part: Part | PartToRead) -> R:
     del context
     return function(part)

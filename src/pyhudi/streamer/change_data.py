@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.hudi_table import HudiTable
-from pyhudi.cdc.envelopes import changed_rows, parsed_changes
-from pyhudi.cdc.event_columns import ORIGIN_TIME, table_options
+from pyhudi.cdc.envelopes import Stored, parsed_changes
+from pyhudi.cdc.event_columns import ORDERING, ORIGIN_TIME, POSTGRESQL, table_options
+from pyhudi.cdc.moved_rows import fill_moved_rows
 from pyhudi.cdc.values import DecimalMode
 from pyhudi.config.options_streamer import ChangeDataOptions
 from pyhudi.config.write_config import WriteConfig
@@ -68,28 +69,38 @@ class ChangeData:
     ) -> pa.Table:
         """The rows of messages, with all columns of a schema, if one is given: a column without values is not sent.
 
-        Columns that say where a message comes from say it of its rows. Raises as `flatten`. Cost: a read of the table,
+        Raises as `flatten`. Cost: a read of the table,
         if rows need a stored value; more if it was deleted before.
         """
-        _check_changes(messages)
-        keys = _keys(table, config)
-        stored = None if table is None else functools.partial(_stored_rows, table)
-        kept = [name for name in messages.column_names if name == RECORD or name in COLUMNS_OF_OFFSETS]
-        rows = changed_rows(messages, keys, schema, stored, self.decimals, kept)
-        for field in () if schema is None else without_meta_columns(schema):
-            if field.name not in rows.column_names:
-                rows = rows.append_column(field.with_nullable(True), pa.nulls(rows.num_rows, field.type))
-        return rows
+        keys = keys_of_changes(table, config)
+        source, rows = self.parsed(messages, keys, schema)
+        if source == POSTGRESQL:
+            rows = fill_moved_rows(rows, keys, ORDERING[source], stored_rows(table))
+        return with_columns_of(schema, rows)
 
-    def check(
-        self, messages: pa.Table, table: TableState | None, config: WriteConfig, schema: pa.Schema | None
-    ) -> None:
+    def parsed(self, messages: pa.Table, keys: Sequence[str], schema: pa.Schema | None) -> tuple[str, pa.Table]:
+        """The kind of source, and the rows of messages, each of which counts for itself: see `parsed_changes`.
+
+        Columns that say where a message comes from say it of its rows.
+        """
+        _check_changes(messages)
+        kept = [name for name in messages.column_names if name == RECORD or name in COLUMNS_OF_OFFSETS]
+        return parsed_changes(messages, keys, schema, self.decimals, kept)
+
+    def check(self, messages: pa.Table, keys: Sequence[str], schema: pa.Schema | None) -> None:
         """Raise `UnreadableError` if one of the messages is no change, or a schema does not take its values."""
         try:
-            _check_changes(messages)
-            parsed_changes(messages, _keys(table, config), schema, self.decimals, ())
+            self.parsed(messages, keys, schema)
         except InvalidRequestError as error:
             raise UnreadableError(None, error.message) from error
+
+
+def with_columns_of(schema: pa.Schema | None, rows: pa.Table) -> pa.Table:
+    """The rows of changes, with all columns of a schema, if there is one: a column without values is not sent."""
+    for field in () if schema is None else without_meta_columns(schema):
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field.with_nullable(True), pa.nulls(rows.num_rows, field.type))
+    return rows
 
 
 def check_units(messages: pa.Table, stored: pa.Schema) -> None:
@@ -140,7 +151,7 @@ def change_data_of(source_class: str, operation: WriteOperation, options: Mappin
     return ChangeData(source=source, decimals=given.decimals)
 
 
-def _keys(table: TableState | None, config: WriteConfig) -> Sequence[str]:
+def keys_of_changes(table: TableState | None, config: WriteConfig) -> Sequence[str]:
     """The record keys, which must be enough to find a row: a delete may know no more, and an update may move it."""
     keys = (config.table.record_key_fields if table is None else table.config.record_key_fields) or ()
     partitions = (config.table.partition_fields if table is None else table.config.partition_fields) or ()
@@ -153,6 +164,11 @@ def _keys(table: TableState | None, config: WriteConfig) -> Sequence[str]:
             partition_fields=list(partitions),
         )
     return keys
+
+
+def stored_rows(table: TableState | None) -> Stored | None:
+    """What gives the rows that a table has with some keys; None without a table. Cost: none until it is asked."""
+    return None if table is None else functools.partial(_stored_rows, table)
 
 
 def _stored_rows(table: TableState, keys: pa.Table) -> pa.Table:

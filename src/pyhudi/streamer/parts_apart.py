@@ -1,4 +1,4 @@
-"""Parts of a batch that tasks read with an error table: the rows of the table, and apart from them those of the errors.
+"""Parts of a batch that tasks read where records may fail, or are changes: their rows, and those of the error table.
 
 Tasks read a part when they tell its columns and how many of its records fail, when they write what failed, and when
 they write its rows. Each time they find the same, so that a record is in one of the two tables, and in none twice.
@@ -7,17 +7,24 @@ they write its rows. Each time they find the same, so that a record is in one of
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.schema.evolution import align
-from pyhudi.streamer.error_table import error_rows, without_key_or_value
+from pyhudi.streamer.batch import keys_of
+from pyhudi.streamer.change_data import keys_of_changes, stored_rows, with_columns_of
+from pyhudi.streamer.changes_in_parts import ChangeReading, ToldChanges, check_one_table, moved_values
+from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_value
+from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.apart import RECORD, Apart, FailedRecord
+from pyhudi.streamer.sources.json_rows import joined
 from pyhudi.streamer.sources.protocol import Part, Parts, Tell
+from pyhudi.table.state import TableState
 
 _NO_COLUMNS = pa.schema([])
 
@@ -27,7 +34,7 @@ class PartReading:
     """How tasks read the parts of a batch. `wanted`, `stored` and `fits`: as of `Pull.read_apart`.
 
     `keys`: what makes the record keys, without which a row fails; None where rows are not checked. `table`: the columns
-    of the table, of which those that cannot be null are checked, too.
+    of the table, of which those that cannot be null are checked, too. `changes`: how changes are read; None for rows.
     """
 
     wanted: pa.Schema | None
@@ -35,6 +42,20 @@ class PartReading:
     fits: bool
     keys: KeyGenerator | None
     table: pa.Schema | None
+    changes: ChangeReading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartToRead:
+    """A part, and `values` of its changes that are in other parts: see `moved_values`."""
+
+    part: Part
+    values: pa.Table | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Part.size_bytes`."""
+        return self.part.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +68,7 @@ class ToldPart:
         reason: why the first of these cannot.
         failed: how many fail, those without a key among them; None where its own columns do not say that.
         is_mistyped: whether a value is not of the type of the table's column.
+        changes: what changes it has; None for rows.
     """
 
     columns: pa.Schema
@@ -54,6 +76,33 @@ class ToldPart:
     reason: str | None
     failed: int | None
     is_mistyped: bool = False
+    changes: ToldChanges | None = None
+
+
+def reading_of(
+    settings: Settings,
+    table: TableState | None,
+    config: WriteConfig,
+    errors: ErrorTable | None,
+    stored: pa.Schema | None,
+) -> PartReading:
+    """How the parts of a streamer's batch are read, as `batch_of` reads it whole. Cost: none."""
+    checks_types = errors is not None and errors.settings.checks_types
+    keys = keys_of(settings, table, config) if errors is not None and errors.settings.checks_rows else None
+    wanted = settings.schema
+    if settings.changes is None:
+        return PartReading(wanted=wanted, stored=stored, fits=checks_types, keys=keys, table=stored)
+    known = wanted if wanted is not None else stored
+    changes = ChangeReading(
+        changes=settings.changes,
+        keys=tuple(keys_of_changes(table, config)),
+        schema=known,
+        checked=known if wanted is not None or checks_types else None,
+        units=stored if wanted is None else None,
+        has_errors=errors is not None,
+    )
+    # A delete may know no more than the key, so nothing else of change data is asked for.
+    return PartReading(wanted=None, stored=None, fits=False, keys=keys, table=None, changes=changes)
 
 
 def told_parts(reading: PartReading, parts: Parts, tell: Tell) -> tuple[PartReading, list[ToldPart], pa.Schema]:
@@ -62,17 +111,39 @@ def told_parts(reading: PartReading, parts: Parts, tell: Tell) -> tuple[PartRead
     Raises as `Pull.read_apart`, and `ConfigError` for rows without a key column. Cost: a read of all parts; a second
     one where a value decides that the table's types do not count, or a part lacks the key columns of others.
     """
-    has_hints = reading.wanted is None and reading.stored is not None and not reading.fits
+    has_hints = reading.stored is not None and not reading.fits and reading.wanted is None and reading.changes is None
     may_drop_types = has_hints and parts.is_typed_as_a_whole
     told: list[ToldPart] = tell(functools.partial(_typed if may_drop_types else _told, reading))
     if any(part.is_mistyped for part in told):
         reading = replace(reading, stored=None)
         told = tell(functools.partial(_told, reading))
     schemas = [part.columns for part in told if part.columns.names]
-    columns = parts.joined(schemas, reading.stored) if schemas else _NO_COLUMNS
+    columns = _joined(reading, parts, schemas)
     if any(part.failed is None for part in told):
         told = tell(functools.partial(_told, reading, columns=columns))
     return reading, told, columns
+
+
+def parts_to_read(
+    reading: PartReading, parts: Sequence[Part], told: Sequence[ToldPart], tell: Tell, table: TableState | None
+) -> list[PartToRead]:
+    """The parts for `good_rows` and `bad_rows`, with what their changes need of others. Raises as `moved_values`."""
+    changes = [part.changes for part in told if part.changes is not None]
+    if reading.changes is None:
+        return [PartToRead(part) for part in parts]
+    check_one_table(reading.changes, changes)
+    values = moved_values(reading.changes, changes, tell, stored_rows(table))
+    return [PartToRead(part, found) for part, found in zip(parts, values, strict=True)]
+
+
+def _joined(reading: PartReading, parts: Parts, schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The columns of the rows of all parts; none where no part has any."""
+    if not schemas:
+        return _NO_COLUMNS
+    if reading.changes is None:
+        return parts.joined(schemas, reading.stored)
+    rows = joined([schema.empty_table() for schema in schemas], None)
+    return with_columns_of(reading.changes.schema, rows).schema
 
 
 def columns_of_rows(reading: PartReading, columns: pa.Schema) -> pa.Schema:
@@ -80,21 +151,23 @@ def columns_of_rows(reading: PartReading, columns: pa.Schema) -> pa.Schema:
     return _checked(reading, columns.empty_table())[0].drop([RECORD]).schema
 
 
-def good_rows(reading: PartReading, columns: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:
+def good_rows(reading: PartReading, columns: pa.Schema, part: PartToRead) -> Iterator[pa.RecordBatch]:
     """The rows of a part that go into the table. `columns`: as of `told_parts`. Cost: a read of the part."""
     rows, _, _ = _checked(reading, _rows(_read(reading, part), columns))
     yield from rows.drop([RECORD]).to_batches()
 
 
-def bad_rows(reading: PartReading, columns: pa.Schema, target: str, part: Part) -> Iterator[pa.RecordBatch]:
+def bad_rows(reading: PartReading, columns: pa.Schema, target: str, part: PartToRead) -> Iterator[pa.RecordBatch]:
     """The rows of the error table for the records of a part that fail; see `error_rows`. Cost: a read of the part."""
     apart = _read(reading, part)
     _, failed, lost = _checked(reading, _rows(apart, columns))
     yield from error_rows(target, apart, (*apart.failed, *failed), lost).to_batches()
 
 
-def _read(reading: PartReading, part: Part) -> Apart:
-    return part.read_apart(reading.wanted, reading.stored, fits=reading.fits)
+def _read(reading: PartReading, part: PartToRead) -> Apart:
+    if reading.changes is not None:
+        return reading.changes.read(part.part, part.values)
+    return part.part.read_apart(reading.wanted, reading.stored, fits=reading.fits)
 
 
 def _typed(reading: PartReading, part: Part) -> ToldPart:
@@ -108,7 +181,11 @@ def _typed(reading: PartReading, part: Part) -> ToldPart:
 
 def _told(reading: PartReading, part: Part, columns: pa.Schema | None = None) -> ToldPart:
     """What a part says; with `columns` where its own do not say how many of its records fail."""
-    apart = _read(reading, part)
+    changes: ToldChanges | None = None
+    if reading.changes is None:
+        apart = _read(reading, PartToRead(part))
+    else:
+        apart, changes = reading.changes.told(part)
     failed: int | None = None
     try:
         rows = apart.rows if columns is None else _rows(apart, columns)
@@ -121,6 +198,7 @@ def _told(reading: PartReading, part: Part, columns: pa.Schema | None = None) ->
         unread=len(apart.failed),
         failed=failed,
         reason=apart.failed[0].reason if apart.failed else None,
+        changes=changes,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
+from pyhudi.streamer.parts_apart import PartToRead
 from pyhudi.streamer.sources.protocol import Part
 from pyhudi.streamer.transformers import ANSWERS_MAX, SOURCE, MadeWithout, Query, RowWise, Transform, transformed
 
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 def rows_of_batch(
     engine: SparkEngine,
-    tasks: Sequence[Part],
-    batches: Callable[[Part], Iterator[pa.RecordBatch]],
+    tasks: Sequence[Part | PartToRead],
+    batches: Callable[[Any], Iterator[pa.RecordBatch]],
     columns: pa.Schema,
     transforms: Sequence[Transform],
-) -> DataFrame | PartsOfRows[Part]:
+) -> DataFrame | PartsOfRows[Part | PartToRead]:
     """The rows of the parts, which have these columns, after all transformers.
 
     The first ones run where the parts are read, up to the first one that is not row-wise. Raises `InvalidRequestError`
@@ -79,7 +80,7 @@ def made_without_on(engine: SparkEngine) -> MadeWithout:
         without = pa.schema([field for field in schema if field.name not in names])
         try:
             with unlogged():
-                found = engine.schema_of(rows_of_batch(engine, (), _none, without, transforms)).names
+                found = engine.schema_of(rows_of_batch(engine, (), no_batches, without, transforms)).names
         except Exception:  # noqa: BLE001  # functions of users raise anything, as for a column that is missing
             return None
         return tuple(name for name in names if name in found)
@@ -87,7 +88,8 @@ def made_without_on(engine: SparkEngine) -> MadeWithout:
     return made_without
 
 
-def _none(part: Part) -> Iterator[pa.RecordBatch]:
+def no_batches(part: Part) -> Iterator[pa.RecordBatch]:
+    """What is read where there are no parts."""
     del part
     return iter(())
 
@@ -98,11 +100,11 @@ def _columns_of(transforms: Sequence[Transform], columns: pa.Schema) -> pa.Schem
 
 
 def _transformed_part(
-    batches: Callable[[Part], Iterator[pa.RecordBatch]],
+    batches: Callable[[Any], Iterator[pa.RecordBatch]],
     transforms: Sequence[Transform],
     before: pa.Schema,
     after: pa.Schema,
-    part: Part,
+    part: Part | PartToRead,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a part after row-wise transformers."""
     for batch in batches(part):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -62,6 +63,8 @@ AVRO: Final = "AvroKafkaSource"
 _FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
 MESSAGES_OF_A_PART: Final = 100_000
 """How many messages a task reads, which has them in memory together."""
+LAST_MESSAGES: Final = 64
+"""How many offsets are read to see how a batch ends; so many times as many where they have too few messages."""
 _MESSAGE_BYTES: Final = 1_000
 """About what a message takes: the broker does not say it before it is read."""
 _START: Final = "auto.offset.reset"
@@ -97,13 +100,14 @@ class KafkaSource:
     reads_keys: bool = False
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
-        """See `Source.pull`. Cost: three requests to the broker."""
+        """See `Source.pull`. Cost: three requests to the broker; with `has_moved_keys` a read of their ends."""
         topic_id, bounds, begin, end = self._range(after, limit)
-        fetch: Callable[[], pa.Table] = functools.partial(self._messages, topic_id, begin, end)
         again: Offsets = {}
+        previous: Offsets = {}
         if self.has_moved_keys:
-            whole = self._whole_changes(topic_id, fetch(), end, after)
-            fetch, end, again = (lambda: whole.messages), whole.ends, whole.again
+            put_off, previous = self._put_off(self._last_messages(topic_id, begin, end), end, after)
+            end, again = put_off.ends, put_off.again
+        fetch = functools.partial(self._messages_after, topic_id, previous, begin, end)
         text = checkpoint_text(self.topic, end)
         is_empty = all(begin[partition] == stop for partition, stop in end.items())
         if is_empty and (text == after.text or (after.text is None and self.start is StartAt.EARLIEST)):
@@ -113,7 +117,7 @@ class KafkaSource:
             read=functools.partial(self._rows, fetch),
             read_apart=functools.partial(self._rows_apart, topic_id, fetch),
             items=sum(end.values()) - sum(begin.values()),
-            parts=None if self.has_moved_keys else TopicParts(self, _parts(self, topic_id, begin, end)),
+            parts=TopicParts(self, _parts(self, topic_id, previous, begin, end)),
             must_be_kept=after.text is None and self.start is StartAt.LATEST,
             behind=_behind(begin, bounds),
         )
@@ -126,8 +130,10 @@ class KafkaSource:
         messages = self._messages(topic_id, begin, end)
         again: Offsets = {}
         if self.has_moved_keys:
-            whole = self._whole_changes(topic_id, messages, end, after)
-            messages, end, again = whole.messages, whole.ends, whole.again
+            put_off, previous = self._put_off(messages, end, after)
+            messages, end, again = put_off.messages, put_off.ends, put_off.again
+            if previous:
+                messages = pa.concat_tables([self._messages(topic_id, previous, _behind_each(previous)), messages])
         text = checkpoint_text(self.topic, end)
         return Range(
             topic=self.topic,
@@ -255,19 +261,37 @@ class KafkaSource:
         check_is_same(self.broker, self.topic, topic_id)  # ids do not come back, so it was the same all the time
         return messages.filter(pc.is_valid(messages["value"]))
 
-    def _whole_changes(self, topic_id: str | None, messages: pa.Table, end: Offsets, after: Checkpoint) -> PutOff:
-        """The messages without a delete at the end, and after those that the batch before had put off (`moved_keys`).
+    def _messages_after(self, topic_id: str | None, previous: Offsets, begin: Offsets, end: Offsets) -> pa.Table:
+        """The messages of a batch, after the single ones that the batch before had put off."""
+        messages = self._messages(topic_id, begin, end)
+        if not previous:
+            return messages
+        return pa.concat_tables([self._messages(topic_id, previous, _behind_each(previous)), messages])
 
-        Cost: a read of the latter, where there are any.
+    def _last_messages(self, topic_id: str | None, begin: Offsets, end: Offsets) -> pa.Table:
+        """The last messages with a value of each partition: two or more, or all. Cost: few reads of some messages."""
+        found: list[pa.Table] = [MESSAGES.empty_table()]
+        left, depth = dict(end), LAST_MESSAGES
+        while left:
+            first = {partition: max(begin[partition], stop - depth) for partition, stop in left.items()}
+            messages = self._messages(topic_id, first, left)
+            counts = np.bincount(messages["partition"].to_numpy(), minlength=max(left) + 1)
+            is_enough = {partition: counts[partition] > 1 or begin[partition] == first[partition] for partition in left}
+            whole = pa.array([partition for partition in left if is_enough[partition]], pa.int32())
+            found.append(messages.filter(pc.is_in(messages["partition"], whole)))
+            left = {partition: stop for partition, stop in left.items() if not is_enough[partition]}
+            depth *= LAST_MESSAGES
+        return pa.concat_tables(found)
+
+    def _put_off(self, messages: pa.Table, end: Offsets, after: Checkpoint) -> tuple[PutOff, Offsets]:
+        """A batch without a delete at its end, and the deletes that the batch before had put off (`moved_keys`).
+
+        `messages`: of each partition the last two with a value at least.
         """
         put_off = put_off_deletes(messages, end, lambda value: self.decode(value, None, None))
         previous = deletes_again(after)
         again = {**of_silent_partitions(previous, put_off.messages), **put_off.again}
-        if not previous or not put_off.messages.num_rows:
-            return replace(put_off, again=again)
-        stops = {partition: offset + 1 for partition, offset in previous.items()}
-        with_previous = pa.concat_tables([self._messages(topic_id, previous, stops), put_off.messages])
-        return replace(put_off, messages=with_previous, again=again)
+        return replace(put_off, again=again), previous if put_off.messages.num_rows else {}
 
     def _origins(self, topic_id: str | None, messages: pa.Table, numbers: Sequence[int]) -> list[Origin]:
         """Where messages are. Another topic of the same name has other ones at the same offsets."""
@@ -352,13 +376,21 @@ class TopicParts:
         return True
 
 
-def _parts(source: KafkaSource, topic_id: str | None, begin: Offsets, end: Offsets) -> tuple[TopicPart, ...]:
-    """The ranges of a batch that are read alone, those of a partition one after the other."""
-    return tuple(
+def _parts(
+    source: KafkaSource, topic_id: str | None, previous: Offsets, begin: Offsets, end: Offsets
+) -> tuple[TopicPart, ...]:
+    """What is read alone of a batch: `previous` messages, and ranges, those of a partition one after the other."""
+    single = (TopicPart(source, topic_id, partition, first, first + 1) for partition, first in previous.items())
+    ranges = (
         TopicPart(source, topic_id, partition, first, min(first + MESSAGES_OF_A_PART, stop))
         for partition, stop in sorted(end.items())
         for first in range(begin[partition], stop, MESSAGES_OF_A_PART)
     )
+    return (*single, *ranges)
+
+
+def _behind_each(offsets: Offsets) -> dict[int, int]:
+    return {partition: offset + 1 for partition, offset in offsets.items()}
 
 
 def _place(messages: pa.Table, row: int) -> dict[str, int]:
