@@ -112,6 +112,27 @@ def follow(folder: str, spark: Any) -> dict[str, Any]:
     return {"database": [database.rows[key] for key in sorted(database.rows)], "followed": rows}
 
 
+def queried(spark: Any, folder: str, schema: Any, conf: dict[str, str]) -> list[list[int]]:
+    """The rows of another table after the same death, and a query over the rows."""
+    import pyhudi
+    from pyhudi.storage.open import open_storage
+    from pyhudi.streamer.config import StreamerConfig
+    from pyhudi.streamer.ingest import ingest, new_ingestion
+    from pyhudi.streamer.settings import settings_of
+    from pyhudi.streamer.sources.open import open_source
+
+    path, died = f"{folder}/queried", f"{folder}/died_again"
+    Path(died).mkdir()
+    conf = {**conf, "hoodie.streamer.transformer.sql": "SELECT *, id * 2 AS twice FROM <SRC>"}
+    given: dict[str, Any] = {"transformer_class": "SqlQueryBasedTransformer", "table_type": "mor"}
+    given["source_ordering_fields"] = "ts"
+    settings = settings_of(StreamerConfig(path, schema=schema, hoodie_conf=conf, spark=spark, **given))
+    ingest(new_ingestion(settings, DyingSource(open_source(settings), died), open_storage(path), spark=spark))
+    assert len(list(Path(died).iterdir())) == 1
+    rows = pyhudi.HudiTable.for_path(path).scan(["id", "twice"]).to_arrow().sort_by("id")
+    return [[row["id"], row["twice"]] for row in rows.to_pylist()]
+
+
 def main(folder: str, *names: str) -> None:
     import pyarrow as pa
 
@@ -143,6 +164,8 @@ def main(folder: str, *names: str) -> None:
         told[name] = sorted(text.decode() for text in errors["_corrupt_record"].to_pylist())
     if names:
         told |= follow(folder, spark)
+    else:
+        told["of a query"] = queried(spark, folder, schema, conf)
     told["deaths"] = sorted(file.name.partition(" ")[0] for file in Path(died).iterdir())
     spark.stop()
     sys.stdout.write(f"{json.dumps(told)}\n")

@@ -156,7 +156,8 @@ def test_task_that_dies_in_the_midst_of_its_rows_gives_each_row_once(tmp_path: P
     put(tmp_path / "landing", "1.json", [{"id": n, "ts": 1} for n in range(4)])
     put(tmp_path / "landing", "2.json", [{"id": n, "ts": 1} for n in range(4, 8)])
     told = told_by(PROGRAM, str(tmp_path), folder=tmp_path, seconds_max=120)
-    assert told == {"ids": list(range(8)), "deaths": ["FilePart"]}
+    rows = [[number, 2 * number] for number in range(8)]
+    assert told == {"ids": list(range(8)), "deaths": ["FilePart"], "of a query": rows}
 
 
 def test_error_of_a_part_is_found_behind_a_message_that_imitates_one() -> None:
