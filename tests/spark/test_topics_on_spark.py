@@ -23,12 +23,14 @@ from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.watermarks import WATERMARK_KEY, load_source_times
 
+SQL = "hoodie.streamer.transformer.sql"
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
 
 
 def new_streamer(path: Path, broker: Broker, topic: str, spark: Any = None, **options: str) -> Ingestion:
     """A streamer of a topic into the table of a folder; without `spark` one of this process."""
-    given = topic_settings(broker, topic, {**OPTIONS, **options})
+    by_query = "SqlQueryBasedTransformer" if SQL in options else None
+    given = topic_settings(broker, topic, {**OPTIONS, **options}, transformer_class=by_query)
     path.mkdir(exist_ok=True)
     return new_ingestion(given, open_source(given), LocalStorage(path), spark=spark)
 
@@ -57,6 +59,8 @@ def test_watermark_of_a_topic_is_that_of_a_run_without_spark(
     monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 2)
     topic, at = broker.new_topic(partitions=3), [BEGIN_MS + minute * MINUTE_MS for minute in range(9)]
     options = {"hoodie.write.table.version": version, "hoodie.datasource.write.table.type": kind}
+    if version == "8":
+        options[SQL] = "SELECT * FROM <SRC> WHERE id < 8"
     both = [new_streamer(tmp_path / str(n), broker, topic, on, **options) for n, on in enumerate((None, spark))]
     times: list[list[int | None]] = []
     portions: tuple[dict[int, list[Any]], ...] = (
