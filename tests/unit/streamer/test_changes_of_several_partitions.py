@@ -22,6 +22,7 @@ from tests.support.tables import open_table
 
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.streamer.ingest import ingest
 
 CHANGES = 30
 REMEMBER = {"hoodie.write.tombstones.retained.hours": "24", "hoodie.compact.inline.max.delta.commits": "3"}
@@ -100,6 +101,31 @@ def test_table_of_a_topic_that_got_a_partition_equals_the_source(broker: Broker,
         run_until_idle(given_streamer)
     columns = ["id", "city", "big"]
     assert rows_in(storage, columns) == rows_of(database, columns)
+
+
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("messages_at_the_end", "reads"), [(100, 1), (2, 2)])
+def test_topic_of_postgresql_is_read_once_where_its_end_is_the_batch(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, messages_at_the_end: int, reads: int
+):
+    from pyhudi.streamer.sources import kafka
+
+    database, storage, topic = history("postgresql", seed=3), MemoryStorage(), broker.new_topic()
+    messages = [message for change in database.messages for message in change if message is not None]
+    broker.send(topic, [json.dumps(message).encode() for message in messages[:50]])
+    options = {"bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
+    asked: list[Any] = []
+    read = kafka.read_messages
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        asked.append(arguments)
+        return read(*arguments, **named)
+
+    monkeypatch.setattr(kafka, "read_messages", counted)
+    monkeypatch.setattr(kafka, "LAST_MESSAGES", messages_at_the_end)
+    assert ingest(streamer(None, storage, "postgresql", options)) is not None
+    assert len(asked) == reads
 
 
 @pytest.mark.parametrize(("table_type", "value"), [("cow", "of the row"), ("mor", "of the late change")])

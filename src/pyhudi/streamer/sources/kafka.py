@@ -63,7 +63,7 @@ AVRO: Final = "AvroKafkaSource"
 _FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
 MESSAGES_OF_A_PART: Final = 100_000
 """How many messages a task reads, which has them in memory together."""
-LAST_MESSAGES: Final = 64
+LAST_MESSAGES: Final = 256
 """How many offsets are read to see how a batch ends; so many times as many where they have too few messages."""
 _MESSAGE_BYTES: Final = 1_000
 """About what a message takes: the broker does not say it before it is read."""
@@ -104,10 +104,13 @@ class KafkaSource:
         topic_id, bounds, begin, end = self._range(after, limit)
         again: Offsets = {}
         previous: Offsets = {}
+        read: Callable[[], pa.Table] = functools.partial(self._messages, topic_id, begin, end)
         if self.has_moved_keys:
+            is_small = all(stop - begin[partition] <= LAST_MESSAGES for partition, stop in end.items())
             put_off, previous = self._put_off(self._last_messages(topic_id, begin, end), end, after)
             end, again = put_off.ends, put_off.again
-        fetch = functools.partial(self._messages_after, topic_id, previous, begin, end)
+            read = (lambda: put_off.messages) if is_small else functools.partial(self._messages, topic_id, begin, end)
+        fetch = functools.partial(self._messages_after, topic_id, previous, read)
         text = checkpoint_text(self.topic, end)
         is_empty = all(begin[partition] == stop for partition, stop in end.items())
         if is_empty and (text == after.text or (after.text is None and self.start is StartAt.EARLIEST)):
@@ -131,9 +134,8 @@ class KafkaSource:
         again: Offsets = {}
         if self.has_moved_keys:
             put_off, previous = self._put_off(messages, end, after)
-            messages, end, again = put_off.messages, put_off.ends, put_off.again
-            if previous:
-                messages = pa.concat_tables([self._messages(topic_id, previous, _behind_each(previous)), messages])
+            end, again = put_off.ends, put_off.again
+            messages = self._messages_after(topic_id, previous, lambda: put_off.messages)
         text = checkpoint_text(self.topic, end)
         return Range(
             topic=self.topic,
@@ -261,9 +263,9 @@ class KafkaSource:
         check_is_same(self.broker, self.topic, topic_id)  # ids do not come back, so it was the same all the time
         return messages.filter(pc.is_valid(messages["value"]))
 
-    def _messages_after(self, topic_id: str | None, previous: Offsets, begin: Offsets, end: Offsets) -> pa.Table:
-        """The messages of a batch, after the single ones that the batch before had put off."""
-        messages = self._messages(topic_id, begin, end)
+    def _messages_after(self, topic_id: str | None, previous: Offsets, read: Callable[[], pa.Table]) -> pa.Table:
+        """The messages that are read, after the single ones that the batch before had put off."""
+        messages = read()
         if not previous:
             return messages
         return pa.concat_tables([self._messages(topic_id, previous, _behind_each(previous)), messages])
