@@ -6,8 +6,8 @@ Printed are, each as a line of JSON:
 
 - of reading messages from the broker and decoding them into Arrow: rows per second of processor time, JSON and Avro;
 - of the upsert of so many JSON messages into a merge-on-read table that has all their keys: seconds from the broker to
-  the commit; of JVM Hudi's upsert of the same rows from Parquet files, into a table that has them, too, in a session
-  that has done both before; and how many times as long that took;
+  the commit, in one process and in tasks of Spark; of JVM Hudi's upsert of the same rows from Parquet files, into a
+  table that has them, too, in a session that has done both before; and how many times as long that took;
 - of continuous mode with a round each second: from when a message was sent until it was committed, the median and the
   95th percentile, of twenty messages a second for so many seconds.
 """
@@ -125,23 +125,16 @@ def upsert(broker: Any, home: Path, count: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from pyhudi.streamer import run
+    from pyhudi import spark_session
 
-    topic = broker.new_topic()
+    topic, spark = broker.new_topic(), spark_session(master="local[2]")
     for turn in (1, 2):
         send(broker, topic, rows(count, turn))
-        began = time.perf_counter()
-        run(
-            home / "ours",
-            source_class="JsonKafkaSource",
-            hoodie_conf={
-                **OPTIONS,
-                "bootstrap.servers": broker.servers,
-                "hoodie.streamer.source.kafka.topic": topic,
-            },
-        )
-        ours = time.perf_counter() - began
+        ours = streamed(broker, topic, home / "ours")
+        on_spark = streamed(broker, topic, home / "ours_on_spark", spark)
+    spark.stop()
     say(part="upsert", peer="pyhudi, from the broker to the commit", rows=count, seconds=round(ours, 2))
+    say(part="upsert", peer="pyhudi on Spark, from the broker to the commit", rows=count, seconds=round(on_spark, 2))
     for turn in (1, 2):
         pq.write_table(pa.Table.from_pylist(list(rows(count, turn))), home / f"{turn}.parquet")
     peer = next(one for one in CONTESTANTS if one.name == HUDI_MOR)
@@ -151,6 +144,20 @@ def upsert(broker: Any, home: Path, count: int) -> None:
     theirs = float(done.stdout.splitlines()[-1])
     say(part="upsert", peer="JVM Hudi, from Parquet files", rows=count, seconds=round(theirs, 2))
     say(part="upsert", times_as_long=round(theirs / ours, 2))
+
+
+def streamed(broker: Any, topic: str, table: Path, spark: Any = None) -> float:
+    """The seconds of a round of a streamer, from the broker to the commit."""
+    from pyhudi.streamer import run
+
+    began = time.perf_counter()
+    run(
+        table,
+        source_class="JsonKafkaSource",
+        hoodie_conf={**OPTIONS, "bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic},
+        spark=spark,
+    )
+    return time.perf_counter() - began
 
 
 def jvm_upsert(request: dict[str, Any]) -> None:
