@@ -340,7 +340,7 @@ def test_folders_of_partitions_are_left_to_spark(
     spark: Any, engine: SparkEngine, short: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "p").mkdir()
-    put(tmp_path / "p" / "city=x", {"id": [1]})
+    put(tmp_path / "p" / "city=x", {"id": [1], "city": ["y"]})  # the name of the folder counts
     check(engine, spark.read.parquet(str(tmp_path / "p")), short, is_short=False)
 
 
