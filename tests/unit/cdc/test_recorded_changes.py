@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import lzma
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.support.change_data import MARKER, decoded, in_windows
+from tests.support.recorded_changes import as_text, lines
 
 import pyhudi
 from pyhudi.cdc import flatten, table_options
 
-RECORDED = Path(__file__).parent / "recorded"
 COLUMNS = ["id", "city", "amount", "big", "seen", "day", "note"]
 TYPES = pa.schema([("amount", pa.decimal128(10, 2)), ("seen", pa.timestamp("us")), ("day", pa.date32())])
-
-
-def lines(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in lzma.decompress((RECORDED / name).read_bytes()).splitlines()]
-
-
-def as_text(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {name: value if isinstance(value, int | None) else str(value) for name, value in row.items()} for row in rows
-    ]
 
 
 @pytest.mark.parametrize(("size", "seed"), [(40, 1), (10_000, 2)])
