@@ -307,6 +307,10 @@ def test_times_in_structs_of_type_int96_are_left_to_spark(
 ) -> None:
     spark.sql("select struct(timestamp'2024-01-01 00:00:00' at) s").write.parquet(str(tmp_path / "p"))
     check(engine, spark.read.parquet(str(tmp_path / "p")), short, is_short=False)
+    without_zone = spark.read.schema("s struct<at: timestamp_ntz>").parquet(str(tmp_path / "p"))
+    scan = plain_scans.plain_scan(without_zone, engine.schema_of(without_zone), None)
+    assert scan is not None
+    assert not engines.all_read_alike(engine, scan)
 
 
 SETTINGS = {

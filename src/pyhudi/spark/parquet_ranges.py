@@ -134,11 +134,11 @@ def _is_alike(columns: ScannedColumns, file: ListedFile, parquet: pq.ParquetFile
         return False
     if not all(0 <= middle < file.size for middle in _middles(footer)):
         return False
-    leaves = [(path.split("."), kind) for path, kind in leaf_columns(footer)]
-    int96 = {path[0]: len(path) > 1 for path, kind in leaves if kind == "INT96"}
+    int96 = {path.partition(".")[0] for path, kind in leaf_columns(footer) if kind == "INT96"}
     for name, wanted in zip(columns.names, columns.schema, strict=True):
-        if name not in found.names or int96.get(name, False):
+        if name not in found.names:
             return False
+        # Spark takes them for instants. A column with some in it is none, so its type differs, and Spark reads it.
         kind = pa.timestamp("us", "UTC") if name in int96 else found.field(name).type
         if not _is_same(kind, wanted.type):
             return False
