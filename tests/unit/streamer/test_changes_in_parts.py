@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import lzma
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.change_data import KINDS, Database, in_windows
 from tests.support.change_streamers import streamer
 from tests.support.ingestions import run_until_idle
+from tests.support.recorded_changes import as_text, lines
 from tests.support.tables import open_table
 
 pytest.importorskip("confluent_kafka")
@@ -28,7 +27,6 @@ from pyhudi.streamer.sources import kafka
 from pyhudi.streamer.sources.kafka_client import MESSAGES
 
 CHANGES = 60
-RECORDED = Path(__file__).parents[1] / "cdc" / "recorded"
 Message = dict[str, Any]
 
 
@@ -113,22 +111,12 @@ def test_table_of_changes_in_parts_equals_that_of_whole_batches_and_the_source(k
 @pytest.mark.parametrize(("name", "kind", "unit"), [("postgres", "postgresql", "us"), ("mariadb", "mysql", "ms")])
 def test_table_of_recorded_changes_in_parts_equals_the_source(name: str, kind: str, unit: str):
     messages = [line["value"] for line in lines(f"{name}.jsonl.xz") if line["value"] is not None]
-    batches = [
-        [window[first : first + 9] for first in range(0, len(window), 9)]
-        for window in in_windows(messages, 150, seed=5)
-    ]
+    windows = in_windows(messages, 150, seed=5)
+    batches = [[window[first : first + 9] for first in range(0, len(window), 9)] for window in windows]
     types = {"amount": pa.decimal128(10, 2), "seen": pa.timestamp(unit), "day": pa.date32()}
     storage, options = MemoryStorage(), {"hoodie.write.set.null.for.missing.columns": "true"}
     following = streamer(PartedBatches(batches), storage, kind, options, schema=pa.schema(list(types.items())))
     run_until_idle(replace(following, batch_of=batch_of_parts))
     final = lines(f"{name}.final.jsonl.xz")
     rows = open_table(storage).scan(list(final[0])).to_arrow().sort_by("id").to_pylist()
-    texts = [
-        {key: value if isinstance(value, int | None) else str(value) for key, value in row.items()} for row in rows
-    ]
-    assert texts == final
-
-
-def lines(name: str) -> list[dict[str, Any]]:
-    """What Debezium sent of a database, or the rows that the database had at the end."""
-    return [json.loads(line) for line in lzma.decompress((RECORDED / name).read_bytes()).splitlines()]
+    assert as_text(rows) == final
