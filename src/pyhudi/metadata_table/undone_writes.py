@@ -5,23 +5,29 @@ its first files, and keeps it: JVM Hudi 1.2.0 even builds missing statistics rig
 are then only of files that are gone; but bounds of partitions lack the values that came back, and indexes of records
 lack the records. A rollback of pyhudi drops such partitions before (`rollback.py`).
 
-A rollback leaves an instant of its own time on the timeline of the metadata table. So nothing is read where JVM Hudi
-has rolled nothing back. Once both timelines have archived it, nothing shows any more that an index is such a one.
+It is so from when JVM Hudi takes the completed instant of the write away, at the begin of its rollback, and also where
+pyhudi ends a rollback in which JVM Hudi died. Once the rollback is archived, nothing shows any more that an index is
+such a one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from pyhudi.errors import NotFoundError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.metadata_table.file_changes import Change
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.partitions.maintained import kept_partitions
 from pyhudi.metadata_table.write_checks import INITIAL_PREFIX
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, load_rollback_plan, position_of
+
+_NOT_YET: Final = "~"
+"""In place of a time, after all of them: a rollback has not been completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ def saying_undone_writes(table: TableState, inner: Timeline) -> frozenset[str]:
 
     `inner`: the timeline of the metadata table. One that was built beside a write which failed counts, too: nothing
     shows whether the write had been completed before. In table version 6 nothing shows when a partition was built.
-    Cost: nothing where JVM Hudi has rolled nothing back; otherwise a read per rollback, and a listing per index.
+    Cost: a read per rollback since the first index was built; where one is JVM Hudi's, a listing per index.
     """
     if not table.version.has_completion_times:
         return frozenset()
@@ -46,7 +52,7 @@ def saying_undone_writes(table: TableState, inner: Timeline) -> frozenset[str]:
         for write in inner.completed_writes
         if write.requested_time.startswith(INITIAL_PREFIX)
     }
-    undone = table.once("writes that JVM Hudi has rolled back", lambda: _undone_since(table, inner, built))
+    undone = table.once("writes that JVM Hudi has rolled back", lambda: _undone_since(table, built))
     if not undone:
         return frozenset()
     change = Change(instant_time="", undoes="")
@@ -58,21 +64,21 @@ def saying_undone_writes(table: TableState, inner: Timeline) -> frozenset[str]:
     )
 
 
-def _undone_since(table: TableState, inner: Timeline, built: Mapping[str, str]) -> tuple[_Undone, ...]:
-    """What rollbacks of JVM Hudi have undone since the first build of a partition of which the timeline knows."""
-    known, first = {instant.requested_time for instant in inner.instants}, min(built.values(), default=None)
+def _undone_since(table: TableState, built: Mapping[str, str]) -> tuple[_Undone, ...]:
+    """What rollbacks of JVM Hudi have undone, or are undoing, since the first known build of a partition."""
+    first = min(built.values(), default=_NOT_YET)
     found = []
     for instant in table.timeline.instants:
-        if first is None or not _is_rollback(instant) or instant.requested_time not in known:
+        ended = position_of(instant) if instant.state is InstantState.COMPLETED else _NOT_YET
+        if instant.action is not Action.ROLLBACK or ended <= first:
             continue
-        plan = load_rollback_plan(table.storage, instant, table.version)
-        if not plan.is_ours and position_of(instant) > first:
-            found.append(_Undone(plan.instant_time, position_of(instant)))
+        try:
+            plan = load_rollback_plan(table.storage, instant, table.version)
+        except NotFoundError:  # it is being archived
+            continue
+        if not plan.is_ours:
+            found.append(_Undone(plan.instant_time, ended))
     return tuple(found)
-
-
-def _is_rollback(instant: Instant) -> bool:
-    return instant.action is Action.ROLLBACK and instant.state is InstantState.COMPLETED
 
 
 def _built(table: TableState, partition: str, built: Mapping[str, str]) -> tuple[str, ...]:

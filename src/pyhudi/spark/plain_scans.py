@@ -72,7 +72,7 @@ def plain_scan(rows: DataFrame, schema: pa.Schema, splits: int | None) -> PlainS
     try:
         return _plain_scan(rows, schema, splits)
     except (Py4JError, PySparkException, TypeError, KeyError, ValueError) as error:
-        _log.info("this version of Spark has other classes, so it reads Parquet for writes itself: %s", error)
+        _log.info("it is not known whether the rows are plain files of Parquet, so Spark hands them over: %s", error)
         return None
 
 

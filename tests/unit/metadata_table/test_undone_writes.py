@@ -173,6 +173,28 @@ def test_indexes_built_before_a_rollback_of_jvm_hudi_are_not_believed(
 
 
 @pytest.mark.parametrize("kind", KINDS[:2], ids=str)
+@pytest.mark.filterwarnings("ignore:the index .* is not used:pyhudi.errors.MetadataTableWarning")
+def test_indexes_are_not_believed_while_and_after_a_rollback_in_which_jvm_hudi_died(
+    kind: TableBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, _ = with_indexes_of_a_write_that_jvm_hudi_rolled_back(kind, monkeypatch)
+    table = load_table(storage)
+    done = max(one for one in table.timeline.instants if one.action is Action.ROLLBACK)
+    for version in (table.version, inner_version(table.version)):
+        storage.delete(instant_path(done, version))
+
+    assert opened(storage).scan(["id"], where=BY_TS).to_arrow()["id"].to_pylist() == [3]
+    assert opened(storage).lookup([3, 4]).num_rows == 2
+
+    opened(storage, later=True, **INDEXED).upsert(rows((5, "town5", 10, "d")))  # it ends the rollback
+    table_after = opened(storage)
+    assert not table_after.handle.state.timeline.pending_rollbacks
+    assert table_after.scan(where=BY_TS).count() == 1
+    assert table_after.lookup([3, 4]).num_rows == 2
+    assert table_after.inspect.metadata_check().num_rows == 0
+
+
+@pytest.mark.parametrize("kind", KINDS[:2], ids=str)
 def test_write_after_a_rollback_of_jvm_hudi_builds_indexes_again(
     kind: TableBuilder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
