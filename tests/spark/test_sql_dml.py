@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from tests.support.pages import ROOT, blocks
 
 import pyhudi
 from pyhudi.errors import AmbiguousChangeError, RecordKeyError, SqlStatementError, UnsupportedFeatureError
+from pyhudi.spark import row_changes
 from pyhudi.spark.capabilities import IS_4
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
@@ -130,6 +132,45 @@ def test_literal_of_an_insert_clause_is_no_column_of_the_source(enabled: SparkSe
     )
 
     assert [row[2:] for row in now() if row[0] > 4] == [(0.0, 0), (0.0, 0), (None, 0), (None, 0)]
+
+
+def test_named_columns_of_the_source_are_merged_by_the_index_if_each_gets_its_namesake(
+    enabled: SparkSession, now: Now, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joins: list[bool] = []
+    changes_of_merge = row_changes.changes_of_merge
+
+    def watched(*args: Any, **named: Any) -> tuple[DataFrame, bool]:
+        found = changes_of_merge(*args, **named)
+        joins.append(found[1])
+        return found
+
+    monkeypatch.setattr(row_changes, "changes_of_merge", watched)
+    merge = "merge into trips t using changes s on t.id = s.id and t.city = s.city "
+    columns = "insert (id, city, fare, ts) values (s.id, s.city, {0}, s.TS)"
+    enabled.sql(f"{merge} when matched then update set id = s.id, `city`=`S`.`city`, t.FARE = s.fare, ts = s.ts")
+    enabled.sql(f"{merge} when not matched then {columns.format('s.`fare`')}")
+    enabled.sql(f"{merge} when matched and s.id = 1 then update set id = s.id, city = s.city, fare = s.ts, ts = s.ts")
+
+    assert joins == [False, False, True]
+    assert now() == [(1, "oslo", 2.0, 2), STORED[1], (3, "rome", 0.0, 2), (4, "bern", 8.0, 2), (9, "wien", 9.0, 2)]
+
+
+@pytest.mark.parametrize("change", ["update set *", "delete"])
+def test_condition_of_matched_rows_that_both_sides_could_mean_is_refused(
+    enabled: SparkSession, now: Now, change: str
+) -> None:
+    with pytest.raises(SqlStatementError, match="fare"):
+        enabled.sql(
+            f"merge into trips t using changes s on t.id = s.id and t.city = s.city when matched and fare > 1 "
+            f"then {change} when not matched and fare > 1 then insert *"
+        )
+    enabled.sql(
+        "merge into trips t using changes s on t.id = s.id and t.city = s.city when not matched and fare > 1 then "
+        "insert *"
+    )
+
+    assert now() == [*STORED, (9, "wien", 9.0, 2)]
 
 
 def test_columns_of_a_source_that_are_named_as_those_of_a_merge_keep_their_values(

@@ -266,7 +266,6 @@ def _on_spark(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) 
     # Only what runs on Spark needs pyspark.
     from pyhudi.spark import row_changes as spark_changes  # noqa: PLC0415
 
-    spark_changes.check_resolves(job, plan, source)
     return spark_changes.changes_of_merge(
         job,
         plan,

@@ -66,7 +66,9 @@ def changes_of_merge(
     """
     pairs = equalities(plan)
     if pairs is not None and _is_upsert(job, plan, source, pairs):
+        _check_conditions(job, plan, source)
         return _by_record(job, plan, source, pairs), False
+    _check_resolves(job, plan, source)
     where = None
     if pairs and not plan.not_matched_by_source and target_bytes >= LARGE_TARGET_BYTES:
         where = _where(job, pairs, source)
@@ -111,12 +113,31 @@ def _where(job: WriteJob, pairs: Sequence[tuple[str, str]], source: DataFrame) -
     return found or None
 
 
-def check_resolves(job: WriteJob, plan: MergePlan, source: DataFrame) -> None:
-    """Let Spark resolve the whole merge against no rows, so that its errors are raised before the write begins."""
-    spark = source.sparkSession
+def _check_resolves(job: WriteJob, plan: MergePlan, source: DataFrame) -> None:
+    """Let Spark resolve the whole merge against no rows, so that its errors are raised before a job runs."""
+    _ = _joined_changes(job, plan, source, _no_rows(job, source)).schema
+
+
+def _check_conditions(job: WriteJob, plan: MergePlan, source: DataFrame) -> None:
+    """Let Spark resolve the conditions of matched rows, which see both sides: a name may be unclear there."""
+    conditions = [as_column(clause.condition) for clause in plan.matched if clause.condition is not None]
+    if conditions:
+        left, right = _sides(plan, _no_rows(job, source), source)
+        _ = left.join(right, how="cross").select(*conditions).schema
+
+
+def _no_rows(job: WriteJob, source: DataFrame) -> DataFrame:
+    """No rows of the table, with those meta columns that changes need."""
     meta = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION_PATH, pa.string())])
-    nothing = spark.createDataFrame([], spark_schema(pa.schema([*meta, *job.schema.arrow])))
-    _ = _joined_changes(job, plan, source, nothing).schema
+    return source.sparkSession.createDataFrame([], spark_schema(pa.schema([*meta, *job.schema.arrow])))
+
+
+def _sides(plan: MergePlan, target: DataFrame, source: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Both sides by their names in the merge."""
+    return (
+        target.alias(plan.target) if plan.target else target,
+        source.alias(plan.source) if plan.source else source,
+    )
 
 
 def changes_of_rows(
@@ -253,10 +274,7 @@ def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: D
     """
     mark = _mark(source)
     in_target, in_source, chosen = f"{mark}in_target", f"{mark}in_source", _chosen_clause(source)
-    left = target.withColumn(in_target, sql.lit(True))
-    right = source.withColumn(in_source, sql.lit(True))
-    left = left.alias(plan.target) if plan.target else left
-    right = right.alias(plan.source) if plan.source else right
+    left, right = _sides(plan, target.withColumn(in_target, sql.lit(True)), source.withColumn(in_source, sql.lit(True)))
     joined = left.join(right, _on(plan), _join_type(plan))
     of_target, of_source = sql.col(in_target).isNotNull(), sql.col(in_source).isNotNull()
     kinds = [

@@ -533,14 +533,31 @@ def test_an_update_passes_a_write_to_another_partition() -> None:
     assert now(table) == {(1, "oslo", 9, "a"), STORED[1], (3, "rome", 8, "theirs"), STORED[3]}
 
 
-def test_a_merge_that_the_index_can_match_reads_no_rows_that_others_could_change() -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_a_merge_that_the_index_can_match_reads_no_rows_that_others_could_change(named: bool) -> None:
     table = table_of("cow", *STORED)
     storage = meanwhile(table.handle.state.storage, "inflight", lambda t: t.upsert(rows((3, "rome", 8, "theirs"))))
+    values = {name: f"Source.{name.upper()}" for name in SCHEMA.names}
 
     merge = open_table(storage, **COMMIT_TIME).merge(rows((1, "oslo", 9, "x"), (7, "bern", 9, "x")), on=["id", "city"])
-    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    if named:
+        merge = merge.when_matched_update(set=values).when_not_matched_insert(values=values)
+    else:
+        merge = merge.when_matched_update_all().when_not_matched_insert_all()
+    merge.execute()
 
     assert now(table) == {(1, "oslo", 9, "x"), STORED[1], (3, "rome", 8, "theirs"), STORED[3], (7, "bern", 9, "x")}
+
+
+@every_kind
+def test_a_column_that_gets_another_column_of_the_source_is_not_its_namesake(kind: str) -> None:
+    source = pa.table({"id": [1], "city": ["oslo"], "ts": [9], "note": ["x"], "other": ["y"], "later": [10]})
+    values = {"id": "source.id", "city": "source.city", "ts": "source.later", "note": "source.other"}
+    table = table_of(kind, *STORED)
+
+    table.merge(source, on=["id", "city"]).when_matched_update(set=values).execute()
+
+    assert now(table) == {(1, "oslo", 10, "y"), *STORED[1:]}
 
 
 @pytest.mark.parametrize("kind", [COW[0], MOR[0]], ids=str)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -91,26 +92,31 @@ def check_plan(plan: MergePlan) -> None:
 def named_columns(plan: MergePlan, table: pa.Schema, source: Sequence[str]) -> MergePlan:
     """The plan with the table's spelling of its columns, and with values for all columns where it asks for all.
 
-    Names match regardless of letter case. Raises `ConfigError` for a column that the table does not have, or that the
-    source lacks though all are asked for, or that is given twice.
+    A text that is nothing but a column of the source, such as `source.name`, becomes an `OfSource`: so a merge that
+    names all columns is the same as one that asks for all. Names match regardless of letter case. Raises `ConfigError`
+    for a column that the table does not have, or that the source lacks though all are asked for, or that is given
+    twice.
     """
     of_source = {name.lower(): name for name in source}
+    counts = Counter(map(str.lower, source))
+    clear = {low: name for low, name in of_source.items() if counts[low] == 1}
 
-    def named(clause: Clause) -> Clause:
+    def named(clause: Clause, visible: Mapping[str, str]) -> Clause:
         if isinstance(clause, Delete):
             return clause
         if clause.values is None:
             return replace(clause, values=_all_values(table, of_source, plan.source))
-        return replace(clause, values=assigned(clause.values, table))
+        values = assigned(clause.values, table)
+        return replace(clause, values={name: _of_side(plan.source, visible, value) for name, value in values.items()})
 
-    def each(clauses: Iterable[Any]) -> tuple[Any, ...]:
-        return tuple(named(clause) for clause in clauses)
+    def each(clauses: Iterable[Any], visible: Mapping[str, str]) -> tuple[Any, ...]:
+        return tuple(named(clause, visible) for clause in clauses)
 
     return replace(
         plan,
-        matched=each(plan.matched),
-        not_matched=each(plan.not_matched),
-        not_matched_by_source=each(plan.not_matched_by_source),
+        matched=each(plan.matched, clear),
+        not_matched=each(plan.not_matched, clear),
+        not_matched_by_source=each(plan.not_matched_by_source, {}),
     )
 
 
@@ -150,10 +156,20 @@ def _all_values(table: pa.Schema, of_source: Mapping[str, str], source: str) -> 
     return {name: OfSource(of_source[name.lower()]) if name.lower() in of_source else None for name in table.names}
 
 
+def _of_side(source: str, columns: Mapping[str, str], value: Any) -> Any:
+    """A text that names one of these columns of the source as an `OfSource`, and any other value as it is."""
+    found = _COLUMN.fullmatch(value) if isinstance(value, str) else None
+    if found is None or _bare(found[1]).lower() != source.lower():
+        return value
+    name = columns.get(_bare(found[2]).lower())
+    return value if name is None else OfSource(name)
+
+
 # --- ON ------------------------------------------------------------------------------------------------------------
 
 _NAME: Final = r"(?:`[^`]+`|\w+)"
 _EQUALITY: Final = re.compile(rf"\(*\s*({_NAME})\.({_NAME})\s*==?\s*({_NAME})\.({_NAME})\s*\)*\s*", re.UNICODE)
+_COLUMN: Final = re.compile(r"\s*(`[^`]+`|[^\W\d]\w*)\.(`[^`]+`|[^\W\d]\w*)\s*", re.UNICODE)
 _AND: Final = re.compile(r"\bAND\b", re.IGNORECASE)
 
 
@@ -242,7 +258,7 @@ def names_record(job: WriteJob, pairs: Sequence[tuple[str, str]], source: pa.Sch
 def stores_rows_of_source(
     job: WriteJob, plan: MergePlan, pairs: Sequence[tuple[str, str]], source: pa.Schema, names: Iterable[str]
 ) -> bool:
-    """Whether the index can match the rows, and all values are those of the source.
+    """Whether the index can match the rows, and each column gets the value of the source's column of its name.
 
     The caller checks that no condition is of the target. `source`: its columns of types that tables have;
     `names`: those of all its columns.
@@ -252,7 +268,10 @@ def stores_rows_of_source(
         isinstance(clause, Delete)
         or (
             len(clause.values or ()) == len(columns)
-            and all(isinstance(value, OfSource) for value in (clause.values or {}).values())
+            and all(
+                isinstance(value, OfSource) and value.name.lower() == name.lower()
+                for name, value in (clause.values or {}).items()
+            )
         )
         for clause in plan.clauses
     )
