@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.support.zookeeper import ZooKeeper
 
 import pyhudi
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.timeline.instant import InstantState
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.lister import list_data_files
@@ -52,6 +53,8 @@ ASK_OFTEN = {
     "hoodie.write.lock.client.num_retries": "600",
 }
 Row = tuple[str, str, int, str]
+WAIT_SECONDS = 120
+POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,23 @@ def batch(rows: Iterable[Row], gone: Iterable[Row] = ()) -> pa.Table:
 def sorted_rows(table: pa.Table) -> list[Row]:
     columns = [table.column(name).to_pylist() for name in COLUMNS]
     return sorted(zip(*columns, strict=True))
+
+
+def newest(*batches: list[Row]) -> list[Row]:
+    return list({row[0]: row for rows in batches for row in rows}.values())
+
+
+def in_flight(table: SharedTable) -> list[str]:
+    """The instants of the writes that have begun and are not completed."""
+    pending = load_table(LocalStorage(table.path)).timeline.pending_writes
+    return [str(instant.requested_time) for instant in pending if instant.state is InstantState.INFLIGHT]
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(POLL_SECONDS)
 
 
 def let_heartbeats_expire(path: Path) -> None:

@@ -16,13 +16,16 @@ from pathlib import Path
 
 import pytest
 from tests.interop.neighbours import (
-    Row,
+    WAIT_SECONDS,
     SharedTable,
     assert_everybody_sees,
     assert_nothing_left_over,
     batch,
     file_lock,
+    in_flight,
     let_heartbeats_expire,
+    newest,
+    wait_until,
 )
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 from tests.support.tables import rehandled
@@ -37,8 +40,6 @@ from pyhudi.transaction.locks.filesystem import FileSystemLocks
 
 OracleOf = Callable[[str], Oracle]
 SPAWN = multiprocessing.get_context("spawn")
-WAIT_SECONDS = 120
-POLL_SECONDS = 0.01
 
 FIRST = [("k0", "p0", 1, "first"), ("k1", "p1", 1, "first"), ("k2", "p0", 1, "first"), ("k3", "p1", 1, "first")]
 SECOND = [("k0", "p0", 2, "second"), ("k1", "p1", 2, "second")]
@@ -58,10 +59,6 @@ DYING = [
     for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
     for markers, moment in (("DIRECT", AT_ITS_COMMIT), ("TIMELINE_SERVER_BASED", AT_ITS_MARKERS))
 ]
-
-
-def newest(*batches: list[Row]) -> list[Row]:
-    return list({row[0]: row for rows in batches for row in rows}.values())
 
 
 def kill_jvm_while_it_writes(table: SharedTable, oracle: Oracle, moment: str) -> str:
@@ -142,12 +139,6 @@ def write_until(table: SharedTable, moment: str, reached: Path) -> None:
     rehandled(opened, loaded=load_table(store)).upsert(batch(LOST))
 
 
-def in_flight(table: SharedTable) -> list[str]:
-    """The instants of the writes that have begun and are not completed."""
-    pending = load_table(LocalStorage(table.path)).timeline.pending_writes
-    return [str(instant.requested_time) for instant in pending if instant.state is InstantState.INFLIGHT]
-
-
 def being_compacted(table: SharedTable) -> list[str]:
     """The instants of the compactions that are being run, or were when their process died."""
     pending = load_table(LocalStorage(table.path)).timeline.pending_compactions
@@ -159,13 +150,6 @@ def files_below(folder: Path) -> list[tuple[Path, int]]:
     with suppress(FileNotFoundError):
         return [(file, file.stat().st_size) for file in sorted(folder.rglob("*")) if file.is_file()]
     return []
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(POLL_SECONDS)
 
 
 def wait_until_nothing_changes(path: Path) -> None:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -131,11 +131,22 @@ class Oracle:
 
     def kill(self) -> None:
         """`kill -9` of the JVM, whatever it is doing; from any thread. Then `stop`, before the next request."""
+        self._to_the_jvm(psutil.Process.kill)
+
+    def suspend(self) -> None:
+        """Let the JVM stand still, whatever it is doing; from any thread."""
+        self._to_the_jvm(psutil.Process.suspend)
+
+    def resume(self) -> None:
+        """Let the JVM go on."""
+        self._to_the_jvm(psutil.Process.resume)
+
+    def _to_the_jvm(self, act: Callable[[psutil.Process], None]) -> None:
         assert self._process is not None
         for process in psutil.Process(self._process.pid).children(recursive=True):
             with suppress(psutil.NoSuchProcess):  # Hadoop starts a program now and then, which is soon gone
                 if process.name() == "java":
-                    process.kill()
+                    act(process)
 
     def _new_file(self) -> Path:
         if self._scratch is None:

@@ -181,7 +181,7 @@ def _left_over(call: ServiceCall) -> Iterator[Finding]:
         with suppress(HudiError):
             if beat.name in pending:
                 continue
-            if liveness_at(storage, beat, call.settings.heartbeat, now_ms) is Liveness.DEAD:
+            if liveness_at(storage, beat, call.settings.heartbeat, now_ms) is not Liveness.ALIVE:
                 yield Finding(
                     severity=Severity.NOTE,
                     problem="heartbeat is left over",

@@ -28,13 +28,16 @@ HEARTBEAT_BYTES_MAX = 4096
 
 _GIVEN_UP = json.dumps({"given_up": True}).encode()
 
+STAND_IN = json.dumps({"stands_in_for": "the heartbeat of a single writer of JVM Hudi"}).encode()
+"""The content of a file that is no heartbeat, and lets JVM Hudi roll a write back (`waiting_rollbacks.py`)."""
+
 
 class Liveness(enum.Enum):
     """What is known about the writer of a pending instant."""
 
     ALIVE = "its heartbeat is fresh"
     DEAD = "its process has ended, its heartbeat has expired, or it gave up"
-    UNKNOWN = "it keeps no heartbeat: an older or a single-writer JVM Hudi"
+    UNKNOWN = "it keeps no heartbeat: an older or a single-writer JVM Hudi; a file may stand in for one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ def liveness_of(storage: Storage, path: str, settings: HeartbeatSettings, enviro
 
 def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, now_ms: int) -> Liveness:
     """Whether a writer is alive, by its last beat and a time in milliseconds since the epoch. Cost: one request."""
+    if _stands_in(storage, beat):
+        return Liveness.UNKNOWN
     if now_ms - beat.modified_ms > settings.expiry_ms:
         return Liveness.DEAD
     try:
@@ -107,6 +112,15 @@ def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, n
         return Liveness.ALIVE
     is_over = isinstance(writer, dict) and (writer.get("given_up") is True or _has_ended(writer))
     return Liveness.DEAD if is_over else Liveness.ALIVE
+
+
+def _stands_in(storage: Storage, beat: FileInfo) -> bool:
+    # The size spares all other heartbeats a read.
+    if beat.size != len(STAND_IN):
+        return False
+    with suppress(NotFoundError):
+        return storage.read(beat.path, length=len(STAND_IN)) == STAND_IN
+    return False
 
 
 # The pid is the key of the cache, because a forked child has another identity than its parent.

@@ -67,6 +67,7 @@ from pyhudi.transaction.publish import check_not_undone, put_completed, put_requ
 from pyhudi.transaction.schema_history import keep_schema_history
 from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.transaction.tidying import tidy_up_after_commit
+from pyhudi.transaction.waiting_rollbacks import let_jvm_hudi_roll_back
 
 _log = logging.getLogger("pyhudi")
 
@@ -532,6 +533,7 @@ def _complete(
     (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock, after=indexed_at)
     keep_schema_history(now, completed, metadata)
+    let_jvm_hudi_roll_back(storage, timeline, completed)
     put_completed(storage, now.version, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:
         check_not_undone(storage, now.version, completed, lock, run=run)

@@ -106,7 +106,7 @@ def roll_back_failed_writes(
 
 
 def has_left_over(table: TableState, settings: HeartbeatSettings, environment: Environment) -> bool:
-    """Whether there are heartbeats of dead writers without a pending instant. Cost: a listing, a read for each."""
+    """Whether there are heartbeats without a pending instant, of no living writer. Cost: a listing, a read for each."""
     return _is_left_over(table, _heartbeats(table.storage), settings, environment)
 
 
@@ -125,7 +125,7 @@ def _is_left_over(
     known = {instant.requested_time for instant in pending}
     now_ms = environment.clock.now_ms()
     return any(
-        liveness_at(table.storage, beat, settings, now_ms) is Liveness.DEAD
+        liveness_at(table.storage, beat, settings, now_ms) is not Liveness.ALIVE
         for name, beat in beats.items()
         if name not in known
     )
@@ -233,7 +233,8 @@ def _tidy_up_after_the_dead(
 ) -> None:
     """Remove heartbeats and markers of writers that died before they put their instant, or after their commit.
 
-    After a commit, also the files of lost task attempts.
+    After a commit, also the files of lost task attempts. What stands in for the heartbeat of a writer of JVM Hudi goes
+    alone: it may be removing its markers.
     """
     timeline = table.timeline
     pending = {
@@ -242,8 +243,13 @@ def _tidy_up_after_the_dead(
     }
     completed = {str(instant.requested_time): instant for instant in timeline.completed_writes}
     for instant_time in heartbeats:
+        if instant_time in pending:
+            continue
         path = heartbeat_path(instant_time)
-        if instant_time not in pending and liveness_of(table.storage, path, settings, environment) is Liveness.DEAD:
+        liveness = liveness_of(table.storage, path, settings, environment)
+        if liveness is Liveness.UNKNOWN:
+            table.storage.delete(path)
+        elif liveness is Liveness.DEAD:
             if instant_time in completed:
                 for lost in find_lost_attempts(table, completed[instant_time]):
                     table.storage.delete(lost)

@@ -1,0 +1,125 @@
+"""Pending writes of JVM Hudi without a heartbeat: a commit beside them leaves what lets JVM Hudi roll them back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+from tests.support.dead_writers import ADDED, NOW_MS, SILENT_MS, prepared
+from tests.support.table_builder import TableBuilder, every_version
+from tests.support.tables import StepClock, environment, open_table, rows
+
+from pyhudi.format.markers import marker_folder
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, STAND_IN
+
+EARLIER, LATER = "20240101000000000", "20991231000000000"
+INFLIGHT = InstantState.INFLIGHT
+
+
+def begun(storage: Storage, instant_time: str = EARLIER, action: Action = Action.COMMIT) -> str:
+    """A write that JVM Hudi has begun as a single writer; the path of its instant."""
+    path = instant_path(Instant(InstantTime(instant_time), action, INFLIGHT), load_table(storage).version)
+    storage.put(path, b"")
+    return path
+
+
+def upsert(storage: Storage, now_ms: int = NOW_MS) -> None:
+    open_table(storage, env=environment(StepClock(now_ms))).upsert(rows(ADDED))
+
+
+def beats(storage: Storage) -> Mapping[str, bytes]:
+    return {info.name: storage.read(info.path) for info in storage.list_folder(HEARTBEAT_FOLDER).files}
+
+
+@every_version
+def test_commit_beside_a_write_without_heartbeat_leaves_a_stand_in(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = prepared(version)
+    begun(storage)
+
+    with caplog.at_level(logging.WARNING, "pyhudi"):
+        upsert(storage)
+        upsert(storage, NOW_MS + 100 * SILENT_MS)
+
+    assert beats(storage) == {EARLIER: STAND_IN}
+    assert [str(i.requested_time) for i in load_table(storage).timeline.pending_writes] == [EARLIER], "it may be alive"
+    (said,) = [record.getMessage() for record in caplog.records if EARLIER in record.getMessage()]
+    assert "roll_back_failed_writes(eager=True)" in said
+
+
+def test_write_that_began_after_a_commit_gets_no_stand_in() -> None:
+    storage = prepared()
+    late = Instant(InstantTime(LATER), Action.COMMIT, INFLIGHT)
+
+    def begin(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(".inflight"):
+            storage.put(instant_path(late, load_table(storage).version), b"")
+
+    upsert(FaultStorage(storage, before=begin))
+
+    assert beats(storage) == {}
+
+
+def test_heartbeat_of_another_writer_is_not_replaced() -> None:
+    storage = prepared()
+    begun(storage)
+    storage.put(f"{HEARTBEAT_FOLDER}/{EARLIER}", b"")
+
+    upsert(storage)
+
+    assert beats(storage) == {EARLIER: b""}
+
+
+def test_compaction_beside_a_write_without_heartbeat_leaves_a_stand_in() -> None:
+    storage = TableBuilder(9, "mor").insert(ADDED).upsert(ADDED).build(MemoryStorage(clock=lambda: NOW_MS))
+    begun(storage, action=Action.DELTA_COMMIT)
+
+    open_table(storage, env=environment(StepClock(NOW_MS))).services.compact()
+
+    assert beats(storage) == {EARLIER: STAND_IN}
+
+
+def test_stand_in_goes_with_the_next_write_once_jvm_hudi_has_ended_its_write() -> None:
+    storage = prepared()
+    path = begun(storage)
+    marker = f"{marker_folder(EARLIER)}/MARKERS0"
+    storage.put(marker, b"")
+    upsert(storage)
+    storage.delete(path)
+
+    upsert(storage)
+
+    assert beats(storage) == {}
+    assert storage.info(marker) is not None, "JVM Hudi may be removing them"
+
+
+def test_eager_recovery_rolls_back_a_write_with_a_stand_in() -> None:
+    storage = prepared()
+    begun(storage)
+    upsert(storage)
+
+    (done,) = open_table(storage).recovery.roll_back_failed_writes(eager=True)
+
+    assert done.instant == EARLIER
+    assert beats(storage) == {}
+
+
+@every_version
+def test_plan_of_a_clustering_gets_no_stand_in(version: int) -> None:
+    storage = TableBuilder(version).insert((1, "oslo", 1, "a")).build(MemoryStorage(clock=lambda: NOW_MS))
+    table = open_table(storage, env=environment(StepClock(NOW_MS)))
+    sorts = {"hoodie.clustering.plan.strategy.sort.columns": "id"}
+    planned = table.services.schedule("clustering", hudi_options=sorts)
+
+    upsert(storage)
+
+    assert planned is not None
+    assert beats(storage) == {}
