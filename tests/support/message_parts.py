@@ -38,7 +38,7 @@ class MessagesPart(TopicPart):
 
     messages: tuple[Message, ...] = ()
 
-    def _messages(self) -> pa.Table:
+    def fetched(self) -> pa.Table:
         texts = [text if isinstance(text, bytes) else json.dumps(text).encode() for text in self.messages]
         count = len(texts)
         columns = [[self.partition] * count, list(range(self.begin, self.begin + count)), [5] * count, texts]
@@ -67,7 +67,7 @@ class PartedBatches:
         whole = MessagesPart(source, None, 0, 0, begins, tuple(text for part in tasks for text in part.messages))
         return Pull(
             reached=Checkpoint(text=str(number + 1)),
-            read=lambda wanted, stored: source._rows(whole._messages, wanted, stored),
+            read=lambda wanted, stored: source._rows(whole.fetched, wanted, stored),
             read_apart=whole.read_apart,
             items=begins,
             parts=TopicParts(source, tuple(tasks)),

@@ -42,6 +42,7 @@ from pyhudi.spark.parcels import (
     READER_BYTES,
     READERS_PER_CORE,
     TASK,
+    Delivery,
     blocks,
     delivered,
     opened,
@@ -49,6 +50,7 @@ from pyhudi.spark.parcels import (
     parcel,
     readers_of,
     rows_of_block,
+    sent_tasks,
     task_parcels,
     tasks_of,
 )
@@ -171,8 +173,8 @@ class SparkEngine:
                 yield outcome(index, function, _task_context(index, stage), task)
 
         # One task for each reader, so that a worker loads the tasks that it runs, and no other.
-        given = task_parcels(self.spark, np.arange(len(tasks)), tasks)
-        outcomes = delivered(given, len(tasks)).mapInArrow(run, OUTCOME_DDL)
+        given = sent_tasks(self.spark, np.arange(len(tasks)), tasks)
+        outcomes = given.frame.mapInArrow(run, OUTCOME_DDL)
         return collected(outcomes, description, tasks=len(tasks))
 
     def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
@@ -224,17 +226,17 @@ class SparkEngine:
         as_they_come = distribution.arrangement is Arrangement.NONE
         if isinstance(rows, PartsOfRows):
             if as_they_come and rows.parts:
-                reader_of = rows.readers(self.parallelism, distribution.splits)
+                given = rows.delivery(self.spark, self.parallelism, distribution.splits)
                 read = functools.partial(rows_of_part, rows.without_parts())
-                return results_of_parts(self.spark, rows.parts, reader_of, read, function, rows.schema, description)
+                return results_of_parts(given, read, function, rows.schema, description)
             rows = frame_of_parts(self.spark, rows, self.parallelism)
         schema = self.schema_of(rows)
         scan = plain_scan(rows, schema, distribution.splits) if as_they_come else None
         if scan is not None and all_read_alike(self, scan):
             read = functools.partial(rows_of_ranges, scan.columns)
             with suppress(RowsNotReadError):
-                own = np.arange(len(scan.splits))
-                return results_of_parts(self.spark, scan.splits, own, read, function, schema, description)
+                given = sent_tasks(self.spark, np.arange(len(scan.splits)), scan.splits)
+                return results_of_parts(given, read, function, schema, description)
         arranged = crossing_rows(arrange(rows, distribution, parallelism=self.parallelism), schema)
         *before, last = limits_of_batches(self.spark, schema)
         for limits in before:
@@ -251,26 +253,23 @@ class SparkEngine:
 
 
 def results_of_parts(
-    spark: SparkSession,
-    parts: Sequence[T],
-    reader_of: npt.NDArray[np.int64],
-    read: Callable[[T], Iterator[pa.RecordBatch]],
+    given: Delivery,
+    read: Callable[[Any], Iterator[pa.RecordBatch]],
     function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
     schema: pa.Schema,
     description: str,
 ) -> list[R]:
     """Run the function once for each reader, over the rows that `read` makes of its parts in the same task."""
-    stage = next(_stages)
+    stage, opened_parts = next(_stages), given.opened
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         context = _task_context(None, stage)
-        rows = itertools.chain.from_iterable(read(part) for _, part in opened_tasks(batches))
+        rows = itertools.chain.from_iterable(read(part) for _, part in opened_parts(batches))
         yield outcome(context.partition, function, context, conformed(rows, schema))
 
-    readers = _count(reader_of)
-    given = delivered(task_parcels(spark, reader_of, parts), readers)
-    return collected(given.mapInArrow(run, OUTCOME_DDL), description, tasks=readers)
+    outcomes = under(given.frame.mapInArrow(run, OUTCOME_DDL), given.limits)
+    return collected(outcomes, description, tasks=given.readers)
 
 
 def all_read_alike(engine: SparkEngine, scan: PlainScan) -> bool:

@@ -40,6 +40,15 @@ def under(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     return frame
 
 
+def in_session(rows: DataFrame, spark: SparkSession) -> DataFrame:
+    """The same rows, of this session; of Spark Connect as they are. Cost: an analysis where they are of another one."""
+    if is_connect(spark) or rows.sparkSession is spark:
+        return rows
+    plan = rows._jdf.queryExecution().logical()
+    frame: DataFrame = frame_class(spark)(getattr(spark._jvm, DATASET).ofRows(spark._jsparkSession, plan), spark)
+    return frame
+
+
 def session_of_its_own(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """A session with what this one has now, and settings of its own. Cost: a clone of the session's state.
 

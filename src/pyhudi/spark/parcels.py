@@ -8,7 +8,8 @@ as all of Spark's do.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -139,12 +140,38 @@ def rows_of_block(block: bytes) -> AddressedRows:
     return AddressedRows(rows.select(list(range(rows.num_columns - 1))), receivers)
 
 
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Tasks for their readers: a partition of `frame` has those of one.
+
+    `opened` gives the tasks of a partition, numbered. Where `limits` say so, Spark passes `frame` to Python in smaller
+    batches (`under`).
+    """
+
+    frame: DataFrame
+    readers: int
+    opened: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, Any]]] = opened_tasks
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+
+def sent_tasks(spark: SparkSession, reader_of: Numbers, tasks: Sequence[Any]) -> Delivery:
+    """The tasks, which the driver sends to their readers. Cost: a shuffle."""
+    readers = int(reader_of.max(initial=0)) + 1
+    return Delivery(delivered(task_parcels(spark, reader_of, tasks), readers), readers)
+
+
 def readers_of(sizes: Numbers, readers: int) -> Numbers:
     """The readers of receivers, ascending from 0 without a gap: neighbours of about equal size together."""
     weights = sizes + 1
     middles = np.cumsum(weights) - weights / 2
     shares = np.minimum(middles * readers // weights.sum(), readers - 1)
     return np.unique(shares, return_inverse=True)[1].astype(np.int64)
+
+
+def readers_of_parts(sizes: Sequence[int], parallelism: int, readers_max: int | None = None) -> Numbers:
+    """The readers of parts of an input, each of which reads about as much as a task of a write."""
+    wanted = max(parallelism * READERS_PER_CORE, sum(sizes) // READER_BYTES)
+    return readers_of(np.array(sizes, dtype=np.int64), wanted if readers_max is None else min(wanted, readers_max))
 
 
 def ids_by_hash(partitions: int) -> npt.NDArray[np.int32]:

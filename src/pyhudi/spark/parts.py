@@ -18,15 +18,14 @@ from pyhudi.format.pieces import in_pieces
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 from pyhudi.spark.batches import conformed
+from pyhudi.spark.frames import in_session
+from pyhudi.spark.kept import KeptOfTaker
 from pyhudi.spark.outcomes import RowsFailedError
 from pyhudi.spark.parcels import (
     BLOCK_BYTES,
-    READER_BYTES,
-    READERS_PER_CORE,
-    delivered,
-    opened_tasks,
-    readers_of,
-    task_parcels,
+    Delivery,
+    readers_of_parts,
+    sent_tasks,
 )
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.spark.workers import begin_task
@@ -44,6 +43,7 @@ class PartsOfRows(Generic[T]):
         parts: values that can be pickled.
         sizes: about how many bytes each part has.
         columns: those of the rows.
+        kept: what Spark keeps of the parts, where the tasks get it from; None where the driver sends all.
 
     Raises:
         UnsupportedFeatureError: a column has the type null, which Spark does not keep.
@@ -53,6 +53,7 @@ class PartsOfRows(Generic[T]):
     parts: Sequence[T]
     sizes: Sequence[int]
     columns: pa.Schema
+    kept: KeptOfTaker | None = None
 
     def __post_init__(self) -> None:
         """Refuse columns that a DataFrame of these rows could not have."""
@@ -65,13 +66,18 @@ class PartsOfRows(Generic[T]):
 
     def readers(self, parallelism: int, readers_max: int | None = None) -> npt.NDArray[np.int64]:
         """For each part the task that reads it: a task reads about as much as one of a write."""
-        wanted = max(parallelism * READERS_PER_CORE, sum(self.sizes) // READER_BYTES)
-        kept = wanted if readers_max is None else min(wanted, readers_max)
-        return readers_of(np.array(self.sizes, dtype=np.int64), kept)
+        return readers_of_parts(self.sizes, parallelism, readers_max)
+
+    def delivery(self, spark: SparkSession, parallelism: int, readers_max: int | None = None) -> Delivery:
+        """The parts for the tasks that read them. Cost: no job."""
+        reader_of = self.readers(parallelism, readers_max)
+        if self.kept is None:
+            return sent_tasks(spark, reader_of, self.parts)
+        return self.kept.delivery(self.parts, int(reader_of.max()) + 1)
 
     def without_parts(self) -> PartsOfRows[T]:
         """How the parts are read, which each task is told; it gets its own parts alone."""
-        return replace(self, parts=(), sizes=())
+        return replace(self, parts=(), sizes=(), kept=None)
 
 
 def rows_of_part(rows: PartsOfRows[T], part: T) -> Iterator[pa.RecordBatch]:
@@ -84,15 +90,15 @@ def frame_of_parts(spark: SparkSession, rows: PartsOfRows[T], parallelism: int) 
     declared = _declared(rows.schema)
     if not rows.parts:
         return spark.createDataFrame([], declared)
-    without_parts = rows.without_parts()
+    without_parts, given = rows.without_parts(), rows.delivery(spark, parallelism)
+    opened = given.opened
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        for _, part in opened_tasks(batches):
+        for _, part in opened(batches):
             yield from _sent(without_parts.read(part), without_parts.schema)
 
-    reader_of = rows.readers(parallelism)
-    return delivered(task_parcels(spark, reader_of, rows.parts), int(reader_of.max()) + 1).mapInArrow(run, declared)
+    return in_session(given.frame, spark).mapInArrow(run, declared)
 
 
 def mapped_frame(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from pyhudi.config.options_streamer import KafkaOptions
 from pyhudi.config.payloads import rule_of_payload
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.streamer.batch import Batch, without_columns
@@ -29,7 +29,9 @@ from pyhudi.streamer.parts_apart import (
     told_parts,
 )
 from pyhudi.streamer.settings import Settings
-from pyhudi.streamer.sources.protocol import Part, Parts, Pull
+from pyhudi.streamer.sources.protocol import Part, Parts, Pull, Source
+from pyhudi.streamer.sources.routed import RoutedSource
+from pyhudi.streamer.tasks_on_spark import BatchTasks
 from pyhudi.streamer.transformers import MadeWithout, derived_columns
 from pyhudi.streamer.transformers_on_spark import no_batches, rows_of_batch
 from pyhudi.table.schema import load_table_schema
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pyhudi.spark.engine import SparkEngine
+    from pyhudi.spark.kept import KeptRows
+    from pyhudi.streamer.sources.kafka import TopicPart
+    from pyhudi.streamer.sources.routed_in_parts import Divide
 
-R = TypeVar("R")
 Batches: TypeAlias = Callable[[Any], Iterator[pa.RecordBatch]]
 """Reads the rows of a part."""
 _WITHOUT: Final = "leave spark out"
@@ -52,14 +56,39 @@ def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | N
     """The engine of a streamer on Spark. Raises `UnsupportedFeatureError` for what it does not do there. Cost: none."""
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.frames import session_of_its_own  # noqa: PLC0415 - as above
+    from pyhudi.spark.settings import is_connect  # noqa: PLC0415 - as above
 
-    if settings.group(KafkaOptions).route_values is not None:
-        raise _refused("a topic for many tables, of which the tasks of each table would read all messages,", _WITHOUT)
     if settings.transforms:
         if errors is not None:
             raise _refused("an error table with transformers", "leave one of them, or spark, out")
+        if is_connect(spark) and settings.group(KafkaOptions).route_values is not None:
+            raise _refused(
+                "over Spark Connect a topic for many tables with transformers, as sessions do not share rows there,",
+                "give a classic session, or leave transformers out",
+            )
         spark = session_of_its_own(spark, _OF_TRANSFORMERS)
     return SparkEngine(spark)
+
+
+def source_on_spark(spark: SparkSession, source: Source) -> Source:
+    """The source as a streamer on Spark asks it: tasks read a topic for many tables once for all. Cost: none."""
+    from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
+
+    if not isinstance(source, RoutedSource):
+        return source
+    from pyhudi.streamer.sources.routed_in_parts import read_in_parts  # noqa: PLC0415 - Kafka's client is an extra
+
+    read = functools.partial(read_in_parts, functools.partial(_kept, SparkEngine(spark)))
+    return replace(source, read_parts=read, place=(*source.place, spark))
+
+
+def _kept(engine: SparkEngine, parts: Sequence[TopicPart], divide: Divide) -> KeptRows:
+    """See `Keep`."""
+    from pyhudi.spark.kept import kept_rows  # noqa: PLC0415 - PySpark is an extra
+    from pyhudi.spark.parcels import readers_of_parts  # noqa: PLC0415 - as above
+
+    reader_of = readers_of_parts([part.size_bytes for part in parts], engine.parallelism)
+    return kept_rows(engine.spark, parts, reader_of, divide, "read a topic for many tables")
 
 
 def batch_on_spark(
@@ -79,7 +108,7 @@ def batch_on_spark(
     _check(table, config)
     schema = None if table is None else load_table_schema(table)
     stored, wanted = None if schema is None else schema.arrow, settings.schema
-    tasks: Sequence[Part | PartToRead] = ()
+    tasks = BatchTasks(engine)
     columns: pa.Schema | None = None
     read: Batches = no_batches
     if pull is not None and pull.items:
@@ -92,22 +121,22 @@ def batch_on_spark(
             read = functools.partial(good_rows, reading, of_parts)
             columns = columns_of_rows(reading, of_parts) if of_parts.names else None
         else:
-            tasks = tuple(pull.parts.tasks)
-            columns = pull.parts.columns(functools.partial(_told, engine, tasks), wanted, stored)
+            tasks = BatchTasks.of(engine, pull.parts)
+            columns = pull.parts.columns(tasks.tell, wanted, stored)
             read = operator.methodcaller("batches", columns, wanted, stored)
     transforms = settings.transforms
     if columns is None or not columns.names:
-        tasks, columns = (), stored if stored is not None else wanted
+        tasks, columns = BatchTasks(engine), stored if stored is not None else wanted
         transforms = transforms if stored is None else ()
     if columns is None:
         return None
     if transforms and stored is not None:
         both = [name for name in columns.names if name in stored.names]
-        with_values = set[str]().union(*_told(engine, tasks, functools.partial(_with_values, read, both)))
+        with_values = set[str]().union(*tasks.tell(functools.partial(_with_values, read, both)))
         filled = [name for name in both if name not in with_values]
         derived = derived_columns(columns, filled, transforms, made_without)
         columns = pa.schema([field for field in columns if field.name not in derived])
-    return Batch(rows=rows_of_batch(engine, tasks, read, columns, transforms))
+    return Batch(rows=rows_of_batch(tasks, read, columns, transforms))
 
 
 def _batch_apart(
@@ -129,10 +158,10 @@ def _batch_apart(
         return None
     good = functools.partial(good_rows, reading, columns)
     bad = functools.partial(bad_rows, reading, columns, errors.target)
-    failing = tuple(part for part, said in zip(tasks, told, strict=True) if said.failed)
+    failing = [part for part, said in zip(tasks.parts, told, strict=True) if said.failed]
     return Batch(
-        rows=rows_of_batch(engine, tasks if columns.names else (), good, kept, ()),
-        errors=rows_of_batch(engine, failing, bad, ERROR_ROWS, ()),
+        rows=(tasks if columns.names else BatchTasks(engine)).rows(good, kept),
+        errors=tasks.with_parts(failing).rows(bad, ERROR_ROWS),
         failed=failed,
     )
 
@@ -145,11 +174,11 @@ def _told_apart(
     config: WriteConfig,
     errors: ErrorTable | None,
     stored: pa.Schema | None,
-) -> tuple[PartReading, list[ToldPart], pa.Schema, list[PartToRead]]:
+) -> tuple[PartReading, list[ToldPart], pa.Schema, BatchTasks]:
     """What `told_parts` gives, and the parts for `good_rows`. Cost: that of `told_parts` and `parts_to_read`."""
-    tell = functools.partial(_told, engine, tuple(parts.tasks))
-    reading, told, columns = told_parts(reading_of(settings, table, config, errors, stored), parts, tell)
-    return reading, told, columns, parts_to_read(reading, parts.tasks, told, tell, table)
+    tasks = BatchTasks.of(engine, parts)
+    reading, told, columns = told_parts(reading_of(settings, table, config, errors, stored), parts, tasks.tell)
+    return reading, told, columns, tasks.with_parts(parts_to_read(reading, parts.tasks, told, tasks.tell, table))
 
 
 def _with_values(read: Batches, names: Sequence[str], part: Part | PartToRead) -> set[str]:
@@ -178,15 +207,3 @@ def _check(table: TableState | None, config: WriteConfig) -> None:
 def _refused(what: str, instead: str, settings: Settings | None = None) -> UnsupportedFeatureError:
     context = {} if settings is None else {"source_class": settings.source_class}
     return UnsupportedFeatureError(f"{what} is not built for a streamer on Spark: {instead}", **context)
-
-
-def _told(engine: Engine, tasks: Sequence[Part | PartToRead], function: Callable[[Any], R]) -> list[R]:
-    """See `Tell`. Cost: a job of Spark; none where little is read, which this process does then."""
-    size = sum(part.size_bytes for part in tasks)
-    run = functools.partial(_told_by, function)
-    return engine.map(run, tasks, size_bytes=size, description="read the columns of a batch")
-
-
-def _told_by(function: Callable[[Any], R], context: TaskContext, part: Part | PartToRead) -> R:
-    del context
-    return function(part)

@@ -17,7 +17,7 @@ from pyhudi.errors import ConfigError, TableNotFoundError, WriteConflictError
 from pyhudi.events import ErrorTableWritten, Observe, RoundEnded, TopicAsked
 from pyhudi.storage.protocol import Storage
 from pyhudi.streamer.batch import Batch, batch_of
-from pyhudi.streamer.batch_on_spark import batch_on_spark, spark_engine
+from pyhudi.streamer.batch_on_spark import batch_on_spark, source_on_spark, spark_engine
 from pyhudi.streamer.checkpoints import (
     Checkpoint,
     Resumption,
@@ -96,6 +96,7 @@ def new_ingestion(
     if spark is not None:
         on_spark = spark_engine(spark, settings, errors)
         engine, make = on_spark, functools.partial(batch_on_spark, on_spark, made_without_on(on_spark))
+        source = source_on_spark(spark, source)
     return Ingestion(
         settings=settings,
         source=source,

@@ -15,6 +15,7 @@ from pyhudi.streamer.ingest import Ingestion, checkpoint_of, new_ingestion, run_
 from pyhudi.streamer.result import Idle, IngestedBatch, StreamerResult
 from pyhudi.streamer.settings import settings_of
 from pyhudi.streamer.sources.open import open_source
+from pyhudi.streamer.sources.routed import released
 from pyhudi.table.pending_clusterings import instants_of_clusterings
 from pyhudi.table.state import TableState
 
@@ -53,9 +54,12 @@ def run(target_base_path: str | os.PathLike[str], **arguments: Any) -> StreamerR
     settings = settings_of(config)
     storage = open_storage(settings.path, settings.options)
     ingestion = new_ingestion(settings, open_source(settings), storage, spark=config.spark)
-    if config.continuous:
-        return run_continuously(ingestion, config)
-    ended = with_retries(ingestion, config)
+    try:
+        if config.continuous:
+            return run_continuously(ingestion, config)
+        ended = with_retries(ingestion, config)
+    finally:
+        released([ingestion.source])
     if isinstance(ended, IngestedBatch):
         return StreamerResult().after(ended)
     return StreamerResult(checkpoint=checkpoint_of(ingestion))

@@ -19,7 +19,7 @@ from pyhudi.streamer.loop import IDLE_SECONDS, is_behind
 from pyhudi.streamer.result import IngestedBatch, StreamerResult
 from pyhudi.streamer.settings import settings_of
 from pyhudi.streamer.sources.open import open_source
-from pyhudi.streamer.sources.routed import in_one_run
+from pyhudi.streamer.sources.routed import in_one_run, released
 
 _PAUSE_SECONDS_MAX: Final = 600.0
 _TABLES_OF_A_CORE: Final = 4
@@ -103,7 +103,10 @@ def run_many(
     sources = in_one_run([turn.ingestion.source for turn in turns])
     for turn, source in zip(turns, sources, strict=True):
         turn.ingestion = replace(turn.ingestion, source=source)
-    return take_turns(turns, continuous=continuous, ends=post_write_termination, threads=tables_at_a_time())
+    try:
+        return take_turns(turns, continuous=continuous, ends=post_write_termination, threads=tables_at_a_time())
+    finally:
+        released(sources)
 
 
 def tables_at_a_time() -> int:

@@ -57,6 +57,16 @@ class PartToRead:
         """See `Part.size_bytes`."""
         return self.part.size_bytes
 
+    @property
+    def number(self) -> int:
+        """The number of a part that an engine keeps."""
+        number: int = self.part.number  # type: ignore[attr-defined]
+        return number
+
+    def with_rows(self, rows: pa.Table) -> PartToRead:
+        """The part as a task has it where an engine keeps it."""
+        return replace(self, part=self.part.with_rows(rows))  # type: ignore[attr-defined]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldPart:

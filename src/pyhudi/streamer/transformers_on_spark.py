@@ -14,6 +14,7 @@ from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 from pyhudi.streamer.parts_apart import PartToRead
 from pyhudi.streamer.sources.protocol import Part
+from pyhudi.streamer.tasks_on_spark import BatchTasks
 from pyhudi.streamer.transformers import ANSWERS_MAX, SOURCE, MadeWithout, Query, RowWise, Transform, transformed
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 
 
 def rows_of_batch(
-    engine: SparkEngine,
-    tasks: Sequence[Part | PartToRead],
+    tasks: BatchTasks,
     batches: Callable[[Any], Iterator[pa.RecordBatch]],
     columns: pa.Schema,
     transforms: Sequence[Transform],
@@ -36,7 +36,7 @@ def rows_of_batch(
     for SQL that Spark refuses, and for a function that gives no DataFrame; so do tasks for a row-wise one whose columns
     are others than without rows. Cost: no job, unless a function makes one.
     """
-    from pyhudi.spark.parts import PartsOfRows, frame_of_parts, mapped_frame  # noqa: PLC0415 - PySpark is an extra
+    from pyhudi.spark.parts import frame_of_parts, mapped_frame  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.queries import rows_of_query  # noqa: PLC0415 - as above
     from pyhudi.spark.types import arrow_schema  # noqa: PLC0415 - as above
 
@@ -45,7 +45,7 @@ def rows_of_batch(
     if first:
         given, before = _columns_of(first, given), given
         read = functools.partial(_transformed_part, batches, first, before, given)
-    rows = PartsOfRows(read, tasks, [part.size_bytes for part in tasks], given)
+    engine, rows = tasks.engine, tasks.rows(read, given)
     if len(first) == len(transforms):
         return rows
     frame = frame_of_parts(engine.spark, rows, engine.parallelism)
@@ -80,7 +80,7 @@ def made_without_on(engine: SparkEngine) -> MadeWithout:
         without = pa.schema([field for field in schema if field.name not in names])
         try:
             with unlogged():
-                found = engine.schema_of(rows_of_batch(engine, (), no_batches, without, transforms)).names
+                found = engine.schema_of(rows_of_batch(BatchTasks(engine), no_batches, without, transforms)).names
         except Exception:  # noqa: BLE001  # functions of users raise anything, as for a column that is missing
             return None
         return tuple(name for name in names if name in found)

@@ -51,8 +51,8 @@ def errors(results: tuple[TableResult, ...]) -> list[Exception]:
 
 def offsets(route: Route, messages: pa.Table) -> list[int]:
     """Where those of the messages are that are for a table."""
-    some = Range(topic="t", topic_id=None, messages=messages, reached=BEGIN, behind=0)
-    found: list[int] = route.chosen(route.with_values(some))["offset"].to_pylist()
+    some = Range(topic="t", topic_id=None, messages=route.with_values(messages), reached=BEGIN, behind=0)
+    found: list[int] = route.chosen(some)["offset"].to_pylist()
     return found
 
 
@@ -230,7 +230,7 @@ def test_range_that_was_read_is_not_taken_for_that_of_another_topic_of_the_name(
         return Range(topic="t", topic_id=name, messages=pa.table({}), reached=BEGIN, behind=0)
 
     for name in ("old", "new", "old"):
-        some = ranges.after(Checkpoint(text="t,0:3", state=name), None, partial(read_range, name))
-        assert some is not None
+        some = ranges.after(Checkpoint(text="t,0:3", state=name), None, partial(read_range, name), user=1)
+        assert isinstance(some, Range)
         assert some.topic_id == name
     assert read == ["old", "new"]

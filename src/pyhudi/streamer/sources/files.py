@@ -95,6 +95,11 @@ class FileParts:
         return joined_records(self.tasks[0].kind, [schema.empty_table() for schema in schemas], stored).schema
 
     @property
+    def kept(self) -> None:
+        """See `Parts.kept`."""
+        return
+
+    @property
     def is_typed_as_a_whole(self) -> bool:
         """See `Parts.is_typed_as_a_whole`. Each file is decoded alone."""
         return False

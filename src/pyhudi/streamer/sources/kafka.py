@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +81,29 @@ class Decode(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRange:
+    """Offsets of the topic with an id that are a batch, in parts, and what the topic is at then.
+
+    `previous`: single messages that the batch before had put off. `messages`: those of the range, where few were read
+    to see how it ends.
+    """
+
+    topic_id: str | None
+    begin: Offsets
+    end: Offsets
+    previous: Offsets
+    reached: Checkpoint
+    behind: int
+    parts: tuple[TopicPart, ...]
+    messages: pa.Table | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no partition has an offset."""
+        return all(self.begin[partition] == stop for partition, stop in self.end.items())
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaSource:
     """A topic, by the name of JVM Hudi's class. `decode` makes rows of its messages.
@@ -100,29 +123,49 @@ class KafkaSource:
     reads_keys: bool = False
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
-        """See `Source.pull`. Cost: three requests to the broker; with `has_moved_keys` a read of their ends."""
+        """See `Source.pull`. Cost: that of `planned`."""
+        plan = self.planned(after, limit=limit)
+        if plan.is_empty and (plan.reached.text == after.text or (after.text is None and self._begins_at_first)):
+            return None
+        fetch = functools.partial(self._messages_of, plan)
+        return Pull(
+            reached=plan.reached,
+            read=functools.partial(self._rows, fetch),
+            read_apart=functools.partial(self._rows_apart, plan.topic_id, fetch),
+            items=sum(plan.end.values()) - sum(plan.begin.values()),
+            parts=TopicParts(self, plan.parts),
+            must_be_kept=after.text is None and not self._begins_at_first,
+            behind=plan.behind,
+        )
+
+    @property
+    def _begins_at_first(self) -> bool:
+        return self.start is StartAt.EARLIEST
+
+    def planned(self, after: Checkpoint, *, limit: int | None) -> PlannedRange:
+        """The range of a batch after a checkpoint, in parts.
+
+        Cost: three requests to the broker; with `has_moved_keys` a read of the ends of partitions.
+        """
         topic_id, bounds, begin, end = self._range(after, limit)
         again: Offsets = {}
         previous: Offsets = {}
-        read: Callable[[], pa.Table] = functools.partial(self._messages, topic_id, begin, end)
+        messages: pa.Table | None = None
         if self.has_moved_keys:
             is_small = all(stop - begin[partition] <= LAST_MESSAGES for partition, stop in end.items())
             put_off, previous = self._put_off(self._last_messages(topic_id, begin, end), end, after)
             end, again = put_off.ends, put_off.again
-            read = (lambda: put_off.messages) if is_small else functools.partial(self._messages, topic_id, begin, end)
-        fetch = functools.partial(self._messages_after, topic_id, previous, read)
+            messages = put_off.messages if is_small else None
         text = checkpoint_text(self.topic, end)
-        is_empty = all(begin[partition] == stop for partition, stop in end.items())
-        if is_empty and (text == after.text or (after.text is None and self.start is StartAt.EARLIEST)):
-            return None
-        return Pull(
+        return PlannedRange(
+            topic_id=topic_id,
+            begin=begin,
+            end=end,
+            previous=previous,
             reached=Checkpoint(text=text, state=_state(topic_id, text, again)),
-            read=functools.partial(self._rows, fetch),
-            read_apart=functools.partial(self._rows_apart, topic_id, fetch),
-            items=sum(end.values()) - sum(begin.values()),
-            parts=TopicParts(self, _parts(self, topic_id, previous, begin, end)),
-            must_be_kept=after.text is None and self.start is StartAt.LATEST,
             behind=_behind(begin, bounds),
+            parts=_parts(self, topic_id, previous, begin, end),
+            messages=messages,
         )
 
     def read_range(self, after: Checkpoint, *, limit: int | None) -> Range | None:
@@ -263,6 +306,12 @@ class KafkaSource:
         check_is_same(self.broker, self.topic, topic_id)  # ids do not come back, so it was the same all the time
         return messages.filter(pc.is_valid(messages["value"]))
 
+    def _messages_of(self, plan: PlannedRange) -> pa.Table:
+        """The messages of a range, after those that the batch before had put off."""
+        messages = plan.messages
+        read = functools.partial(self._messages, plan.topic_id, plan.begin, plan.end)
+        return self._messages_after(plan.topic_id, plan.previous, read if messages is None else lambda: messages)
+
     def _messages_after(self, topic_id: str | None, previous: Offsets, read: Callable[[], pa.Table]) -> pa.Table:
         """The messages that are read, after the single ones that the batch before had put off."""
         messages = read()
@@ -323,22 +372,23 @@ class TopicPart:
 
     def told(self, stored: pa.Schema | None, *, fits: bool) -> tuple[int, pa.Schema] | None:
         """See `KafkaSource.told_columns`. Cost: a read of the range."""
-        return self.source.told_columns(self._messages(), stored, fits=fits)
+        return self.source.told_columns(self.fetched(), stored, fits=fits)
 
     def batches(
         self, columns: pa.Schema, wanted: pa.Schema | None, stored: pa.Schema | None
     ) -> Iterator[pa.RecordBatch]:
         """See `Part.batches`. Cost: a read of the range."""
         del wanted, stored  # the messages of all parts have said the columns
-        yield from self.source._rows(self._messages, columns, None).to_batches()
+        yield from self.source._rows(self.fetched, columns, None).to_batches()
 
     def read_apart(
         self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool, check: Check | None = None
     ) -> Apart:
         """See `Part.read_apart`. Cost: a read of the range."""
-        return self.source._rows_apart(self.topic_id, self._messages, wanted, stored, fits=fits, check=check)
+        return self.source._rows_apart(self.topic_id, self.fetched, wanted, stored, fits=fits, check=check)
 
-    def _messages(self) -> pa.Table:
+    def fetched(self) -> pa.Table:
+        """The messages with a value. Cost: a read of the range."""
         return self.source._messages(self.topic_id, {self.partition: self.begin}, {self.partition: self.end})
 
 
@@ -348,6 +398,7 @@ class TopicParts:
 
     source: KafkaSource
     tasks: tuple[TopicPart, ...]
+    kept: Any = None
 
     def columns(self, tell: Tell, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Schema:
         """See `Parts.columns`. Cost: without `wanted` a read of the messages; two if values do not fit the table."""

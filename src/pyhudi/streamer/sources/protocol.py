@@ -74,6 +74,11 @@ class Parts(Protocol):
         ...
 
     @property
+    def kept(self) -> Any:
+        """What an engine keeps of the parts, from which tasks get them; None where they read the source."""
+        ...
+
+    @property
     def is_typed_as_a_whole(self) -> bool:
         """Whether a value that is not of the type of the table's column takes the table's types from all parts.
 

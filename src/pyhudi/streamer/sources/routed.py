@@ -47,6 +47,31 @@ class Range:
     reached: Checkpoint
     behind: int
 
+    def pull_of(self, topic: Topic, route: Route) -> Pull | None:
+        """See `ReadRange.pull_of`. Cost: none."""
+        messages = route.chosen(self)
+        return topic.pull_of(self, messages) if messages.num_rows else None
+
+    def release(self) -> None:
+        """See `ReadRange.release`."""
+
+
+class ReadRange(Protocol):
+    """A range of a topic that was read for all tables of a run."""
+
+    @property
+    def reached(self) -> Checkpoint:
+        """Where the topic is after the range."""
+        ...
+
+    def pull_of(self, topic: Any, route: Route) -> Pull | None:
+        """The batch of a table; None where the range has nothing for it. Raises as `Route.chosen`."""
+        ...
+
+    def release(self) -> None:
+        """Give back what is kept of the range, which nobody reads any more."""
+        ...
+
 
 class Topic(Protocol):
     """What reads a topic in ranges."""
@@ -58,6 +83,12 @@ class Topic(Protocol):
     def pull_of(self, some: Range, messages: pa.Table) -> Pull:
         """The batch that has these messages of a range, and ends where the range does."""
         ...
+
+
+Takers: TypeAlias = Sequence[frozenset[str]]
+"""The values of the tables of a run, each set of them once."""
+ReadParts: TypeAlias = Callable[[Any, "Route", Takers, Checkpoint, int | None], ReadRange | None]
+"""Reads a range of a topic, with the values by which a route tells messages apart, for these tables, in tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,30 +115,47 @@ class Route:
 
         Raises `SourceError` for a message without a value that no table of the run takes.
         """
-        values = some.messages[_VALUE]
+        if not self.is_rest and REST not in self.others and some.messages[_VALUE].null_count:
+            first = without_value(some.messages).slice(0, 1).to_pylist()[0]
+            raise self.no_value(some.topic, first["partition"], first["offset"])
+        return self.taken(some.messages)
+
+    def taken(self, messages: pa.Table) -> pa.Table:
+        """Which of these messages with values are for the table."""
+        values = messages[_VALUE]
         if self.is_rest:
             is_ours = pc.invert(pc.is_in(values, pa.array(sorted(self.others), pa.string())))
-            return some.messages.filter(pc.or_kleene(values.is_null(), is_ours))
-        if REST not in self.others and values.null_count:
-            row = values.is_null().index(True).as_py()
-            raise SourceError(
-                f"a message does not say which table it is for: give a table the values {REST}, which takes what no"
-                " other one does",
-                topic=some.topic,
-                partition=some.messages["partition"][row].as_py(),
-                offset=some.messages["offset"][row].as_py(),
-                field=self.field or ("the message key" if self.tables is None else "the table of the database"),
-            )
-        return some.messages.filter(pc.is_in(values, pa.array(sorted(self.values), pa.string())))
+            return messages.filter(pc.or_kleene(values.is_null(), is_ours))
+        return messages.filter(pc.is_in(values, pa.array(sorted(self.values), pa.string())))
 
-    def with_values(self, some: Range) -> Range:
-        """A range whose messages have the values by which they are told apart."""
-        messages = some.messages
+    def no_value(self, topic: str, partition: int, offset: int) -> SourceError:
+        """The error for a message without a value that no table takes."""
+        return SourceError(
+            f"a message does not say which table it is for: give a table the values {REST}, which takes what no"
+            " other one does",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            field=self.field or ("the message key" if self.tables is None else "the table of the database"),
+        )
+
+    def with_values(self, messages: pa.Table) -> pa.Table:
+        """The messages with the values by which they are told apart."""
         if self.field is not None:
             values = _values_of_field(messages["value"], self.field.split("."))
         else:
             values = _keys(messages) if self.tables is None else self.tables(messages["value"])
-        return replace(some, messages=messages.append_column(_VALUE, values))
+        return messages.append_column(_VALUE, values)
+
+
+def without_value(messages: pa.Table) -> pa.Table:
+    """Which of these messages with values have none."""
+    return messages.filter(messages[_VALUE].is_null())
+
+
+def without_values(messages: pa.Table) -> pa.Table:
+    """Messages as they were before `Route.with_values`."""
+    return messages.drop_columns([_VALUE])
 
 
 def _keys(messages: pa.Table) -> pa.Array:
@@ -154,22 +202,51 @@ def _value_in(text: bytes, path: Sequence[str]) -> str | None:
 
 @dataclass(slots=True)
 class Ranges:
-    """The newest ranges of a topic that were read, for all tables that come to where one begins."""
+    """The newest ranges of a topic that were read, for all tables that come to where one begins.
 
-    _kept: dict[tuple[Checkpoint, int | None], tuple[Range | None, float]] = field(default_factory=dict)
+    `takers`: the values of these; none for a table alone.
+    """
+
+    takers: Takers = ()
+    _kept: dict[tuple[Checkpoint, int | None], tuple[ReadRange | None, float]] = field(default_factory=dict)
+    _used: dict[int, ReadRange | None] = field(default_factory=dict)
+    _old: list[ReadRange] = field(default_factory=list)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def after(self, after: Checkpoint, limit: int | None, read: Callable[[], Range | None]) -> Range | None:
-        """The range that begins at a checkpoint, which is read if none is kept; that nothing is there for a second."""
+    def after(
+        self, after: Checkpoint, limit: int | None, read: Callable[[], ReadRange | None], *, user: int
+    ) -> ReadRange | None:
+        """The range that begins at a checkpoint, which is read if none is kept; that nothing is there for a second.
+
+        What is kept of it stays until the same user asks for another one.
+        """
         place, clock = (after, limit), SYSTEM.clock  # by the topic's id, too, which another topic of its name has not
         with self._guard:
+            self._used[user] = None
             some, until = self._kept.pop(place, (None, 0.0))
             if some is None and clock.monotonic() >= until:
                 some, until = read(), clock.monotonic() + _QUIET_SECONDS
-            self._kept[place] = (some, until)
-            while len(self._kept) > _RANGES_KEPT:
-                del self._kept[next(iter(self._kept))]
+            self._kept[place], self._used[user] = (some, until), some
+            self._forget(_RANGES_KEPT)
             return some
+
+    def release(self) -> None:
+        """Give back what is kept of all ranges."""
+        with self._guard:
+            self._used.clear()
+            self._forget(0)
+
+    def _forget(self, left: int) -> None:
+        """Forget the oldest ranges, but for so many, and give back what is kept of those that nobody uses."""
+        while len(self._kept) > left:
+            some, _ = self._kept.pop(next(iter(self._kept)))
+            if some is not None:
+                self._old.append(some)
+        used = [id(some) for some in self._used.values()]
+        for some in self._old:
+            if id(some) not in used:
+                some.release()
+        self._old = [some for some in self._old if id(some) in used]
 
 
 @dataclass(slots=True)
@@ -185,13 +262,15 @@ class _Passed:
 class RoutedSource:
     """The messages of a topic that are for one table. `place`: of which topic, and how it is read.
 
-    Where the topic has nothing for the table, that is remembered for this run, and in a commit after an hour.
+    `read_parts`: reads the topic in tasks; None where this process reads it. Where the topic has nothing for the table,
+    that is remembered for this run, and in a commit after an hour.
     """
 
     topic: Topic
     route: Route
     place: tuple[Any, ...] = field(repr=False)
     ranges: Ranges = field(default_factory=Ranges, repr=False)
+    read_parts: ReadParts | None = field(default=None, repr=False)
     _passed: _Passed | None = None
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
@@ -200,20 +279,23 @@ class RoutedSource:
         if passed is None or passed.after != after:
             passed = _Passed(after, after, now)
         while True:
-            some = self.ranges.after(passed.reached, limit, functools.partial(self._read, passed.reached, limit))
+            read = functools.partial(self._read, passed.reached, limit)
+            some = self.ranges.after(passed.reached, limit, read, user=id(self))
             if some is None:
                 break
-            messages = self.route.chosen(some)
-            if messages.num_rows:
-                return self.topic.pull_of(some, messages)
+            pull = some.pull_of(self.topic, self.route)
+            if pull is not None:
+                return pull
             passed.reached, self._passed = some.reached, passed
         if passed.reached == after or now - passed.since < COMMIT_SECONDS:
             return None
         return Pull(reached=passed.reached, read=_nothing, items=0)
 
-    def _read(self, after: Checkpoint, limit: int | None) -> Range | None:
+    def _read(self, after: Checkpoint, limit: int | None) -> ReadRange | None:
+        if self.read_parts is not None:
+            return self.read_parts(self.topic, self.route, self.ranges.takers or (self.route.values,), after, limit)
         some = self.topic.read_range(after, limit=limit)
-        return None if some is None else self.route.with_values(some)
+        return None if some is None else replace(some, messages=self.route.with_values(some.messages))
 
 
 def _nothing(wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
@@ -226,7 +308,9 @@ def in_one_run(sources: Sequence[Source]) -> list[Source]:
     for source in sources:
         if isinstance(source, RoutedSource):
             groups[source.place].append(source)
-    ranges = {place: Ranges() for place in groups}
+    ranges = {
+        place: Ranges(tuple(dict.fromkeys(source.route.values for source in found))) for place, found in groups.items()
+    }
 
     def joined(source: Source) -> Source:
         if not isinstance(source, RoutedSource):
@@ -236,3 +320,10 @@ def in_one_run(sources: Sequence[Source]) -> list[Source]:
         return replace(source, route=route, ranges=ranges[source.place])
 
     return [joined(source) for source in sources]
+
+
+def released(sources: Sequence[Source]) -> None:
+    """Give back what sources keep of topics, at the end of a run."""
+    for source in sources:
+        if isinstance(source, RoutedSource):
+            source.ranges.release()
