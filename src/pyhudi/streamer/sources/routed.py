@@ -69,7 +69,7 @@ class ReadRange(Protocol):
         ...
 
     def release(self) -> None:
-        """Give back what is kept of the range, which nobody reads any more."""
+        """Give back what is kept of the range, which no table reads any more."""
         ...
 
 
@@ -237,7 +237,7 @@ class Ranges:
             self._forget(0)
 
     def _forget(self, left: int) -> None:
-        """Forget the oldest ranges, but for so many, and give back what is kept of those that nobody uses."""
+        """Forget the oldest ranges, but for so many, and give back what is kept of those that no table uses."""
         while len(self._kept) > left:
             some, _ = self._kept.pop(next(iter(self._kept)))
             if some is not None:
