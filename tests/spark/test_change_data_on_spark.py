@@ -12,6 +12,8 @@ import pytest
 from tests.support.change_data import Database
 from tests.support.change_streamers import CLASSES, MAXWELL
 from tests.support.kafka import Broker
+from tests.support.recorded_changes import AVRO_COLUMNS, avro_messages, avro_rows
+from tests.support.registries import Registry
 from tests.support.spark_streamers import TOPIC, run
 
 import pyhudi
@@ -115,6 +117,31 @@ def test_table_of_shuffled_changes_is_that_of_a_run_without_spark_and_of_the_dat
     assert len(times[0]) == PARTITIONS * watched
     found = [{name: row[name] for name in ("id", "city", "big")} for row in rows]
     assert found == [database.rows[key] for key in sorted(database.rows)]
+
+
+@pytest.mark.parametrize("route", [{}, {"hoodie.streamer.source.kafka.route.values": "public.orders"}])
+def test_avro_of_a_real_database_gives_its_table_by_the_schema_of_each_message(
+    spark: Any,
+    broker: Broker,
+    small_registry: Registry,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    route: dict[str, str],
+) -> None:
+    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 40)
+    topic, sent = broker.new_topic(), avro_messages(small_registry)
+    registry = {"hoodie.streamer.schemaprovider.registry.url": small_registry.url}
+    options = options_of(broker, topic, "postgresql", {**registry, **route})
+    rows: list[dict[str, Any]] = []
+    half = len(sent) // 2
+    for portion in (sent[:half], sent[half:], sent[-1:]):  # a delete at the end is in the batch after
+        broker.send(topic, portion)
+        rows = check_equal(spark, tmp_path, "postgresql", options, schema=AVRO_COLUMNS)
+    assert [{name: row[name] for name in AVRO_COLUMNS.names} for row in rows] == avro_rows() != []
+    broker.send(topic, [b"\0\0\1\0\0\2"])
+    said = [outcome(session, tmp_path / name, "postgresql", options) for name, session in (("s", spark), ("l", None))]
+    assert said[0] == said[1]
+    assert said[0][0] is SourceError
 
 
 def test_messages_that_are_no_changes_are_in_the_error_table_of_a_run_without_spark(

@@ -125,6 +125,23 @@ def test_messages_that_fail_in_parts_of_a_topic_are_in_the_error_table(
     assert [row.get("note") for row in rows if row["id"] == 10] == ([] if checked else ["5"])
 
 
+@pytest.mark.parametrize("source_class", ["JsonKafkaSource", "JsonDFSSource"])
+def test_large_whole_numbers_and_fractions_in_other_parts_are_the_numbers_of_a_run_without_spark(
+    spark: Any, broker: Broker, tmp_path: Path, source_class: str
+) -> None:
+    large = [2**64 - 1, 9_340_128_741_287_412_345, 10**30 + 7]
+    portions = [[{"id": n, "ts": 1, "x": x} for n, x in enumerate(large)], [{"id": 9, "ts": 1, "x": 0.5}, {"x": 1}]]
+    topic = broker.new_topic(partitions=2)
+    options = {"bootstrap.servers": broker.servers, TOPIC: topic}
+    if source_class == "JsonDFSSource":
+        options = {ROOT_OF_FILES: str(tmp_path / "landing")}
+    for number, messages in enumerate(portions):
+        broker.send(topic, messages, partition=number)
+        put(tmp_path / "landing", f"{number}.json", messages)
+    rows, failed = check_errors(spark, tmp_path, source_class, options)
+    assert ([row["x"] for row in rows], len(failed)) == ([*map(float, large), 0.5], 1)
+
+
 def test_first_batch_without_a_record_that_can_be_read_is_refused_for_want_of_columns(
     spark: Any, tmp_path: Path
 ) -> None:

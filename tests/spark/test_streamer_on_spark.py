@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
+from pyspark.sql import functions as sql
 from tests.support.kafka import Broker
 from tests.support.pages import ROOT, blocks, run_block
 from tests.support.programs import told_by
@@ -21,7 +23,7 @@ from tests.support.spark_streamers import ROOT_OF_FILES, TOPIC, check_equal, put
 import pyhudi
 import pyhudi.streamer
 from pyhudi.errors import ConfigError, SchemaMismatchError, SourceError, UnsupportedFeatureError
-from pyhudi.spark import outcomes
+from pyhudi.spark import engine, outcomes
 
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
 
@@ -102,6 +104,37 @@ def test_topic_gives_the_table_of_a_run_without_spark(
         run(tmp_path / "on_spark", "JsonKafkaSource", options, spark=spark)
 
 
+def _arranged_as_on_a_cluster(
+    rows: Any, *given: Any, arranged: Callable[..., Any] = engine.arrange, **named: Any
+) -> Any:
+    """What a shuffle brings in any order, as it does from several machines."""
+    return arranged(rows, *given, **named).sortWithinPartitions(sql.rand(3))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"source_ordering_fields": None, "table_type": "MERGE_ON_READ"},
+        {"source_ordering_fields": None, "transformer_class": "FlatteningTransformer"},
+        {"op": "INSERT", "filter_dupes": True, "source_ordering_fields": None},
+    ],
+    ids=["no ordering field", "behind a row-wise transformer", "insert without duplicates"],
+)
+def test_of_rows_of_a_key_the_last_one_counts_as_without_spark(
+    spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 30)
+    monkeypatch.setattr(engine, "arrange", _arranged_as_on_a_cluster)
+    topic = broker.new_topic()
+    options = {"bootstrap.servers": broker.servers, TOPIC: topic}
+    for begin in (0, 100):
+        broker.send(topic, [{"id": number % 10, "ts": 1, "at": {"n": begin + number}} for number in range(97)])
+        rows = check_equal(spark, tmp_path, "JsonKafkaSource", options, **given)
+    found = {row["id"]: row["at_n"] if "at_n" in row else row["at"]["n"] for row in rows}
+    begin = 0 if "filter_dupes" in given else 100
+    assert found == {number % 10: begin + number for number in range(97)}
+
+
 def test_topic_of_avro_gives_the_table_of_a_run_without_spark(
     spark: Any, broker: Broker, small_registry: Registry, tmp_path: Path
 ) -> None:
@@ -177,7 +210,11 @@ REFUSED: dict[str, dict[str, Any]] = {
         "transformer_class": "FlatteningTransformer",
         "hoodie_conf": {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": "/none"},
     },
-    "ordering fields": {"source_ordering_fields": None},
+    "ordering fields behind SQL": {
+        "source_ordering_fields": None,
+        "transformer_class": "SqlQueryBasedTransformer",
+        "hoodie_conf": {"hoodie.streamer.transformer.sql": "SELECT * FROM <SRC>"},
+    },
     "this source": {
         "source_class": "SqlSource",
         "hoodie_conf": {"hoodie.streamer.source.sql.sql.query": "SELECT 1 AS id, 1 AS ts"},

@@ -69,6 +69,7 @@ class Distribution:
         key_columns: the names of the input's columns that form the record key.
         key_types: the types that these have in the table, for `BY_KEY`: the text of a key is made of them.
         splits: the number of splits; None: the engine chooses it.
+        keeps_order: whether `BY_KEY` gives rows in the order of the input, where it has one: a DataFrame has none.
     """
 
     arrangement: Arrangement
@@ -76,6 +77,7 @@ class Distribution:
     key_columns: tuple[str, ...] = ()
     key_types: tuple[pa.DataType, ...] = ()
     splits: int | None = None
+    keeps_order: bool = False
 
     @property
     def sort_columns(self) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ from pyhudi.spark.parcels import (
     tasks_of,
 )
 from pyhudi.spark.parquet_ranges import ListedFile, RowsNotReadError, ScannedColumns, reads_alike, rows_of_ranges
-from pyhudi.spark.parts import PartsOfRows, frame_of_parts, rows_of_part
+from pyhudi.spark.parts import PLACE, PartsOfRows, frame_of_parts, numbered_frame, rows_of_part
 from pyhudi.spark.plain_scans import PlainScan, plain_scan
 from pyhudi.spark.settings import is_connect, runs_here, setting
 from pyhudi.spark.types import arrow_schema
@@ -224,20 +224,22 @@ class SparkEngine:
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
         as_they_come = distribution.arrangement is Arrangement.NONE
+        schema = self.schema_of(rows)
         if isinstance(rows, PartsOfRows):
             if as_they_come and rows.parts:
                 given = rows.delivery(self.spark, self.parallelism, distribution.splits)
                 read = functools.partial(rows_of_part, rows.without_parts())
-                return results_of_parts(given, read, function, rows.schema, description)
-            rows = frame_of_parts(self.spark, rows, self.parallelism)
-        schema = self.schema_of(rows)
-        scan = plain_scan(rows, schema, distribution.splits) if as_they_come else None
-        if scan is not None and all_read_alike(self, scan):
-            read = functools.partial(rows_of_ranges, scan.columns)
-            with suppress(RowsNotReadError):
-                given = sent_tasks(self.spark, np.arange(len(scan.splits)), scan.splits)
                 return results_of_parts(given, read, function, schema, description)
-        arranged = crossing_rows(arrange(rows, distribution, parallelism=self.parallelism), schema)
+            arranged = self._arranged_parts(rows, distribution)
+        else:
+            scan = plain_scan(rows, schema, distribution.splits) if as_they_come else None
+            if scan is not None and all_read_alike(self, scan):
+                read = functools.partial(rows_of_ranges, scan.columns)
+                with suppress(RowsNotReadError):
+                    given = sent_tasks(self.spark, np.arange(len(scan.splits)), scan.splits)
+                    return results_of_parts(given, read, function, schema, description)
+            arranged = arrange(rows, distribution, parallelism=self.parallelism)
+        arranged = crossing_rows(arranged, schema)
         *before, last = limits_of_batches(self.spark, schema)
         for limits in before:
             with suppress(_RowsTooWideError):
@@ -250,6 +252,14 @@ class SparkEngine:
                 "spark.sql.execution.arrow.maxRecordsPerBatch to fewer rows (a batch should take some 100 MB)",
                 step=description,
             ) from error.__cause__
+
+    def _arranged_parts(self, rows: PartsOfRows[Any], distribution: Distribution) -> DataFrame:
+        """The rows of parts, arranged."""
+        if not distribution.keeps_order:
+            rows_of_parts = frame_of_parts(self.spark, rows, self.parallelism)
+            return arrange(rows_of_parts, distribution, parallelism=self.parallelism)
+        numbered = numbered_frame(self.spark, rows, self.parallelism)
+        return arrange(numbered, distribution, parallelism=self.parallelism).sortWithinPartitions(PLACE).drop(PLACE)
 
 
 def results_of_parts(

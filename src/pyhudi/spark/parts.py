@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.spark.workers import begin_task
 
 T = TypeVar("T")
+PLACE: Final = "#place"
+"""The column of the places of rows, a name that no column of a table has."""
+_PLACE = pa.field(PLACE, pa.int64(), nullable=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +90,49 @@ def rows_of_part(rows: PartsOfRows[T], part: T) -> Iterator[pa.RecordBatch]:
 
 def frame_of_parts(spark: SparkSession, rows: PartsOfRows[T], parallelism: int) -> DataFrame:
     """The rows as a DataFrame: tasks read them whenever Spark evaluates it. Cost: no job."""
-    declared = _declared(rows.schema)
+    without_parts = rows.without_parts()
+
+    def sent(_: int, part: T) -> Iterator[pa.RecordBatch]:
+        return _sent(without_parts.read(part), without_parts.schema)
+
+    return _frame(spark, rows, parallelism, sent, rows.schema)
+
+
+def numbered_frame(spark: SparkSession, rows: PartsOfRows[T], parallelism: int) -> DataFrame:
+    """As `frame_of_parts`, with a column `PLACE`, by which rows are in the order of their parts, and in that of each.
+
+    A part has fewer than 2^40 rows, and there are fewer than 2^23 parts.
+    """
+    without_parts = rows.without_parts()
+
+    def sent(number: int, part: T) -> Iterator[pa.RecordBatch]:
+        place = number << 40
+        for batch in _sent(without_parts.read(part), without_parts.schema):
+            places = np.arange(place, place + batch.num_rows)
+            place += batch.num_rows
+            yield batch.append_column(_PLACE, pa.array(places))
+
+    return _frame(spark, rows, parallelism, sent, rows.schema.append(_PLACE))
+
+
+def _frame(
+    spark: SparkSession,
+    rows: PartsOfRows[T],
+    parallelism: int,
+    sent: Callable[[int, T], Iterator[pa.RecordBatch]],
+    columns: pa.Schema,
+) -> DataFrame:
+    """A DataFrame with these columns of what is sent of each part, by its number."""
+    declared = _declared(columns)
     if not rows.parts:
         return spark.createDataFrame([], declared)
-    without_parts, given = rows.without_parts(), rows.delivery(spark, parallelism)
+    given = rows.delivery(spark, parallelism)
     opened = given.opened
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        for _, part in opened(batches):
-            yield from _sent(without_parts.read(part), without_parts.schema)
+        for number, part in opened(batches):
+            yield from sent(number, part)
 
     return in_session(given.frame, spark).mapInArrow(run, declared)
 

@@ -32,7 +32,7 @@ from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.protocol import Part, Parts, Pull, Source
 from pyhudi.streamer.sources.routed import RoutedSource
 from pyhudi.streamer.tasks_on_spark import BatchTasks
-from pyhudi.streamer.transformers import MadeWithout, derived_columns
+from pyhudi.streamer.transformers import MadeWithout, RowWise, derived_columns
 from pyhudi.streamer.transformers_on_spark import no_batches, rows_of_batch
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
@@ -105,7 +105,7 @@ def batch_on_spark(
     Where nothing says the columns, tasks read the source; and once more for transformers, until they have seen a value
     in each column of the table.
     """
-    _check(table, config)
+    _check(settings, table, config)
     schema = None if table is None else load_table_schema(table)
     stored, wanted = None if schema is None else schema.arrow, settings.schema
     tasks = BatchTasks(engine)
@@ -193,13 +193,17 @@ def _with_values(read: Batches, names: Sequence[str], part: Part | PartToRead) -
     return found
 
 
-def _check(table: TableState | None, config: WriteConfig) -> None:
+def _check(settings: Settings, table: TableState | None, config: WriteConfig) -> None:
+    """Raise `UnsupportedFeatureError` where the order of the batch counts, and Spark's transformers do not keep it."""
+    if all(isinstance(transform, RowWise) for transform in settings.transforms):
+        return
     ordering = config.table.ordering_fields or (() if table is None else table.config.ordering_fields)
     if config.table.payload is not None:
         ordering = rule_of_payload(config.table.payload).ordering_fields or ordering
     if config.operation is WriteOperation.UPSERT and not ordering:
         raise _refused(
-            "an upsert without ordering fields, as tasks do not know which of two rows of a record came later,",
+            "an upsert without ordering fields behind SQL or a function, as tasks do not know which of two rows of a"
+            " record came later,",
             "give source_ordering_fields, use another op, or leave spark out",
         )
 

@@ -22,7 +22,7 @@ from pyhudi.streamer.changes_in_parts import ChangeReading, ToldChanges, check_o
 from pyhudi.streamer.error_table import ErrorTable, error_rows, without_key_or_value
 from pyhudi.streamer.settings import Settings
 from pyhudi.streamer.sources.apart import RECORD, Apart, FailedRecord
-from pyhudi.streamer.sources.json_rows import joined
+from pyhudi.streamer.sources.json_rows import joined, with_fractions
 from pyhudi.streamer.sources.protocol import Part, Parts, Tell
 from pyhudi.table.state import TableState
 
@@ -214,7 +214,7 @@ def _told(reading: PartReading, part: Part, columns: pa.Schema | None = None) ->
 
 def _rows(apart: Apart, columns: pa.Schema) -> pa.Table:
     """The rows of a part, with the columns of all parts; none where all of its records fail."""
-    return align(apart.rows, columns) if apart.rows.column_names else columns.empty_table()
+    return align(with_fractions(apart.rows, columns), columns) if apart.rows.column_names else columns.empty_table()
 
 
 def _checked(reading: PartReading, rows: pa.Table) -> tuple[pa.Table, list[FailedRecord], pa.Table]:

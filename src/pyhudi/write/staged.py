@@ -159,7 +159,8 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: ExchangeFolder)
     distribution = Distribution(Arrangement.NONE, splits=job.config.splits)
     if meets:
         types = tuple(type_at(job.schema.arrow, name) or pa.string() for name in fields)
-        distribution = replace(distribution, arrangement=Arrangement.BY_KEY, key_columns=fields, key_types=types)
+        by_key = replace(distribution, arrangement=Arrangement.BY_KEY, key_columns=fields, key_types=types)
+        distribution = replace(by_key, keeps_order=not keys_only and not task.rules.ordering_fields)
     staged = job.engine.map_splits(
         rows, functools.partial(stage_split, task), distribution=distribution, description="stage rows"
     )

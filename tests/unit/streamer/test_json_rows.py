@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.streamer.sources.apart import UnreadableError
-from pyhudi.streamer.sources.json_rows import lines_of, rows_of_json
+from pyhudi.streamer.sources.json_rows import joined, lines_of, rows_of_json, with_fractions
 
 
 def values(*objects: Any) -> pa.BinaryArray:
@@ -145,6 +146,18 @@ def test_whole_numbers_beyond_64_bits_keep_their_digits(column: list[Any], kind:
     found = rows_of_json(values(*({"id": number, "n": value} for number, value in enumerate(column))), None, None)
     assert found.schema == pa.schema([("id", pa.int64()), ("n", kind)])
     assert found["n"].to_pylist() == column
+
+
+def test_large_whole_numbers_and_fractions_of_two_tables_are_the_floating_point_of_one():
+    chance = random.Random(5)
+    large = [chance.randrange(2**63, 10 ** chance.randrange(20, 38)) for _ in range(300)]
+    first = [{"x": x, "of": {"x": x}, "all": [x]} for x in large] + [{"x": None, "of": None, "all": None}]
+    second = [{"x": 0.5, "of": {"x": 0.5}, "all": [0.5, None]}]
+    pieces = [rows_of_json(values(*some), None, None) for some in (first, second)]
+    assert pa.types.is_decimal(pieces[0].schema.field("x").type)
+    whole = rows_of_json(values(*first, *second), None, None)
+    assert joined(pieces, None).equals(whole)
+    assert with_fractions(pieces[0].slice(3), whole.schema).to_pylist() == whole.slice(3, len(first) - 3).to_pylist()
 
 
 def test_column_of_whole_numbers_and_fractions_is_one_of_floating_point():

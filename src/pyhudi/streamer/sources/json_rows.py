@@ -89,11 +89,52 @@ def joined(tables: list[pa.Table], wanted: pa.Schema | None) -> pa.Table:
     if not tables:
         return (wanted or pa.schema([])).empty_table()
     try:
-        return pa.concat_tables(tables, promote_options="permissive")
+        schema = pa.unify_schemas([table.schema for table in tables], promote_options="permissive")
+        return pa.concat_tables([with_fractions(table, schema) for table in tables], promote_options="permissive")
     except pa.ArrowException as error:
         raise SchemaMismatchError(
             f"a column has values of several types, which do not fit together: {error}"
         ) from error
+
+
+def with_fractions(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with floating point in place of decimals where the schema has it, as other rows have fractions there.
+
+    Through texts, by which a number is the one that JSON would have been read as: Arrow rounds a decimal twice.
+    """
+    for number, field in enumerate(rows.schema):
+        kind = _with_floating(field.type, schema.field(field.name).type if field.name in schema.names else field.type)
+        if kind != field.type:
+            chunks = [_as_floating(chunk, kind) for chunk in rows.column(number).chunks]
+            rows = rows.set_column(number, field.with_type(kind), pa.chunked_array(chunks, kind))
+    return rows
+
+
+def _with_floating(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """The type with floating point in place of the decimals for which another type has it."""
+    if pa.types.is_decimal(kind):
+        return wanted if pa.types.is_floating(wanted) else kind
+    if pa.types.is_list(kind) and pa.types.is_list(wanted):
+        return pa.list_(kind.value_field.with_type(_with_floating(kind.value_type, wanted.value_type)))
+    if pa.types.is_struct(kind) and pa.types.is_struct(wanted):
+        inner = {field.name: field.type for field in wanted.fields}
+        return pa.struct(
+            [field.with_type(_with_floating(field.type, inner.get(field.name, field.type))) for field in kind.fields]
+        )
+    return kind
+
+
+def _as_floating(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_list(kind):
+        offsets = pa.array(array.offsets.to_numpy())  # none of a slice, with which a list cannot be null
+        return pa.ListArray.from_arrays(offsets, _as_floating(array.values, kind.value_type), kind, mask=mask)
+    if pa.types.is_struct(kind):
+        children = [_as_floating(array.field(field.name), field.type) for field in kind.fields]
+        return pa.StructArray.from_arrays(children, fields=list(kind.fields), mask=mask)
+    return array.cast(pa.string()).cast(kind)
 
 
 def _inferred(data: pa.Buffer | bytes, types: pa.Schema) -> pa.Table:
