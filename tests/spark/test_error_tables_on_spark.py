@@ -126,7 +126,7 @@ def test_messages_that_fail_in_parts_of_a_topic_are_in_the_error_table(
 
 
 @pytest.mark.parametrize("source_class", ["JsonKafkaSource", "JsonDFSSource"])
-def test_large_whole_numbers_and_fractions_in_other_parts_are_the_numbers_of_a_run_without_spark(
+def test_large_whole_numbers_and_fractions_in_other_parts_are_those_of_a_run_without_spark(
     spark: Any, broker: Broker, tmp_path: Path, source_class: str
 ) -> None:
     large = [2**64 - 1, 9_340_128_741_287_412_345, 10**30 + 7]
