@@ -163,9 +163,9 @@ bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partitio
 	$(PY) benchmarks/reads_on_s3.py
 	$(PY) benchmarks/writes_on_s3.py
 
-bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness, many tables
+bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness (with WRITE_DOCS=1 onto the page), many tables
 	$(PY) tools/oracle/setup.py
-	$(PY) benchmarks/ingestion.py $(or $(ROWS),1000000)
+	$(PY) benchmarks/ingestion.py $(or $(ROWS),1000000) $(if $(WRITE_DOCS),--write-docs)
 	for one in 1000 6000; do $(PY) benchmarks/many_tables.py $$one 100; done
 	$(PY) benchmarks/live_tables.py $(or $(SECONDS),600)
 	$(PY) benchmarks/steady_table.py $(or $(SECONDS),600)

@@ -1,19 +1,21 @@
 """From a topic into a table, with a real Kafka broker: `make bench-ingestion`.
 
-    python benchmarks/ingestion.py 1000000 [SECONDS]
+    python benchmarks/ingestion.py [1000000] [SECONDS] [--write-docs]
 
-Printed are, each as a line of JSON:
+Printed are, each as a line of JSON, and put into `docs/benchmarks.md` by `--write-docs`:
 
 - of reading messages from the broker and decoding them into Arrow: rows per second of processor time, JSON and Avro;
 - of the upsert of so many JSON messages into a merge-on-read table that has all their keys: seconds from the broker to
-  the commit, in one process and in tasks of Spark; of JVM Hudi's upsert of the same rows from Parquet files, into a
-  table that has them, too, in a session that has done both before; and how many times as long that took;
+  the commit, in one process and in tasks of Spark; the same of Debezium's updates of so many rows of PostgreSQL, in one
+  process; of JVM Hudi's upsert of the same rows from Parquet files, into a table that has them, too, in a session that
+  has done both before; and how many times as long as the others in one process that took;
 - of continuous mode with a round each second: from when a message was sent until it was committed, the median and the
   95th percentile, of twenty messages a second for so many seconds.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import io
 import itertools
@@ -25,11 +27,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contestants import CONTESTANTS, HUDI_MOR
+from page import put_on_page
 
 if TYPE_CHECKING:  # JVM Hudi's Python has none of these
     import pyarrow as pa
@@ -55,6 +59,16 @@ OPTIONS = {
     "hoodie.compact.inline": "false",
     "hoodie.metadata.enable": "false",
 }
+ROWS, CHANGES = "JsonKafkaSource", "PostgresDebeziumSource"
+OF_SOURCE = {
+    ROWS: OPTIONS,
+    # Debezium's rows have an ordering column of their own. An update may move a row, which a global index finds.
+    CHANGES: {
+        **{name: value for name, value in OPTIONS.items() if "precombine" not in name},
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.simple.index.update.partition.path": "false",
+    },
+}
 CITIES = ("bern", "oslo", "rome", "bonn")
 SENT_PER_SECOND = 20
 
@@ -71,6 +85,15 @@ def rows(count: int, turn: int) -> Iterator[dict[str, Any]]:
         }
 
 
+def changes(count: int, turn: int) -> Iterator[dict[str, Any]]:
+    """So many rows as Debezium sends them of PostgreSQL: inserts in the first turn, then updates that know the key."""
+    place = {"connector": "postgresql", "name": "shop", "db": "shop", "schema": "public", "table": "rows"}
+    for number, row in enumerate(rows(count, turn)):
+        before = None if turn == 1 else {**dict.fromkeys(row), "id": row["id"]}
+        source = {**place, "ts_ms": number, "lsn": turn * count + number, "txId": turn}
+        yield {"op": "c" if turn == 1 else "u", "before": before, "after": row, "source": source, "ts_ms": number}
+
+
 def send(broker: Any, topic: str, messages: Iterator[Any]) -> None:
     """Send messages, as many at a time as a producer keeps."""
     while piece := list(itertools.islice(messages, 50_000)):
@@ -81,9 +104,10 @@ def say(**fields: Any) -> None:
     print(json.dumps(fields), flush=True)
 
 
-def decoding(broker: Any, count: int) -> None:
-    """Messages to Arrow."""
+def decoding(broker: Any, count: int) -> dict[str, int]:
+    """Messages to Arrow: how many a second of processor time, of each kind."""
     import fastavro
+    import pyarrow as pa
 
     from pyhudi.streamer.sources.avro_rows import rows_of_avro
     from pyhudi.streamer.sources.json_rows import rows_of_json
@@ -100,63 +124,65 @@ def decoding(broker: Any, count: int) -> None:
         "json": (lambda row: json.dumps(row).encode(), lambda values: rows_of_json(values, None, None)),
         "avro": (avro, lambda values: rows_of_avro(values, lambda _: json.dumps(AVRO), None, None)),
     }
+    rates = {}
     for kind, (encode, decode) in kinds.items():
         topic = broker.new_topic()
         send(broker, topic, map(encode, rows(count, 1)))
         for _ in range(2):  # the first time code is loaded
             began, wall = time.process_time(), time.perf_counter()
-            messages = read_messages(client, topic, {0: 0}, {0: count})
+            messages = pa.Table.from_batches(read_messages(client, topic, {0: 0}, {0: count}))
             read = time.process_time()
             assert decode(messages["value"].combine_chunks()).num_rows == count
             ended, seconds = time.process_time(), time.perf_counter() - wall
+        rates[kind] = round(count / (ended - began))
         say(
             part="decode",
             kind=kind,
             rows=count,
-            rows_per_processor_second=round(count / (ended - began)),
+            rows_per_processor_second=rates[kind],
             of_reading=round(count / (read - began)),
             of_decoding=round(count / (ended - read)),
             seconds=round(seconds, 2),
         )
+    return rates
 
 
-def upsert(broker: Any, home: Path, count: int) -> None:
-    """A topic into a merge-on-read table, beside JVM Hudi."""
+def upsert(broker: Any, home: Path, count: int) -> dict[str, float]:
+    """A topic into a merge-on-read table, beside JVM Hudi: the seconds of each."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from pyhudi import spark_session
 
-    topic, spark = broker.new_topic(), spark_session(master="local[2]")
+    topic, of_changes, spark = broker.new_topic(), broker.new_topic(), spark_session(master="local[2]")
+    found: dict[str, float] = {}
     for turn in (1, 2):
         send(broker, topic, rows(count, turn))
-        ours = streamed(broker, topic, home / "ours")
-        on_spark = streamed(broker, topic, home / "ours_on_spark", spark)
+        found["pyhudi, JSON"] = streamed(broker, topic, home / "ours", ROWS)
+        found["pyhudi on Spark, JSON"] = streamed(broker, topic, home / "ours_on_spark", ROWS, spark)
     spark.stop()
-    say(part="upsert", peer="pyhudi, from the broker to the commit", rows=count, seconds=round(ours, 2))
-    say(part="upsert", peer="pyhudi on Spark, from the broker to the commit", rows=count, seconds=round(on_spark, 2))
+    for turn in (1, 2):
+        send(broker, of_changes, changes(count, turn))
+        found["pyhudi, Debezium"] = streamed(broker, of_changes, home / "ours_of_changes", CHANGES)
     for turn in (1, 2):
         pq.write_table(pa.Table.from_pylist(list(rows(count, turn))), home / f"{turn}.parquet")
     peer = next(one for one in CONTESTANTS if one.name == HUDI_MOR)
     request = json.dumps({"peer": peer.peer, "jars": [str(jar) for jar in peer.jars], "home": str(home)})
     command = [str(peer.python), __file__, "--jvm", request]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    theirs = float(done.stdout.splitlines()[-1])
-    say(part="upsert", peer="JVM Hudi, from Parquet files", rows=count, seconds=round(theirs, 2))
-    say(part="upsert", times_as_long=round(theirs / ours, 2))
+    theirs = found["JVM Hudi, Parquet files"] = float(done.stdout.splitlines()[-1])
+    for peer_name, seconds in found.items():
+        say(part="upsert", peer=peer_name, rows=count, seconds=round(seconds, 2), times=round(theirs / seconds, 2))
+    return found
 
 
-def streamed(broker: Any, topic: str, table: Path, spark: Any = None) -> float:
+def streamed(broker: Any, topic: str, table: Path, source_class: str, spark: Any = None) -> float:
     """The seconds of a round of a streamer, from the broker to the commit."""
     from pyhudi.streamer import run
 
+    client = {"bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic}
     began = time.perf_counter()
-    run(
-        table,
-        source_class="JsonKafkaSource",
-        hoodie_conf={**OPTIONS, "bootstrap.servers": broker.servers, "hoodie.streamer.source.kafka.topic": topic},
-        spark=spark,
-    )
+    run(table, source_class=source_class, hoodie_conf={**OF_SOURCE[source_class], **client}, spark=spark)
     return time.perf_counter() - began
 
 
@@ -179,8 +205,8 @@ def jvm_upsert(request: dict[str, Any]) -> None:
     print(seconds, file=out, flush=True)
 
 
-def freshness(broker: Any, home: Path, seconds: int) -> None:
-    """How old messages are when they are committed."""
+def freshness(broker: Any, home: Path, seconds: int) -> tuple[float, float]:
+    """How many seconds old messages are when they are committed: the median, and the 95th percentile."""
     from pyhudi.streamer import StreamerResult, run
 
     topic, stop = broker.new_topic(), threading.Event()
@@ -225,15 +251,36 @@ def freshness(broker: Any, home: Path, seconds: int) -> None:
         stop.set()
         thread.join()
     ages.sort()
-    say(
-        part="freshness",
-        messages=len(ages),
-        median_seconds=round(statistics.median(ages), 2),
-        p95_seconds=round(ages[len(ages) * 95 // 100], 2),
+    median, late = statistics.median(ages), ages[len(ages) * 95 // 100]
+    say(part="freshness", messages=len(ages), median_seconds=round(median, 2), p95_seconds=round(late, 2))
+    return median, late
+
+
+def on_page(count: int, rates: Mapping[str, int], seconds: Mapping[str, float], ages: tuple[float, float]) -> str:
+    """The table of the page."""
+    theirs = seconds["JVM Hudi, Parquet files"]
+
+    def ours(kind: str) -> str:
+        return f"{seconds[kind]:.2f} s: {theirs / seconds[kind]:.2f} times as fast"
+
+    median, late = ages
+    of_core = f"JSON {rates['json']:,}, Avro {rates['avro']:,} (goals 50,000 and 100,000)"
+    whole = f"an upsert of {count:,} rows into a merge-on-read table that has them, from the broker to the commit"
+    lines = {
+        "from a Kafka broker to decoded Arrow, messages a second of one core": of_core,
+        f"{whole}: JSON, in one process": f"{ours('pyhudi, JSON')} (goal 3)",
+        "the same in tasks of Spark": ours("pyhudi on Spark, JSON"),
+        "the same, Debezium's updates of rows of PostgreSQL, in one process": f"{ours('pyhudi, Debezium')} (goal 3)",
+        "JVM Hudi's upsert of the same rows from Parquet files, into a table that has them, too": f"{theirs:.1f} s",
+        "a message until its commit, with a round a second": f"{median:.2f} s, 95th percentile {late:.2f} s (goal 3 s)",
+    }
+    table = [f"| {what} | {figure} |" for what, figure in lines.items()]
+    return "\n".join(
+        [f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores:\n", "| what | figure |", "|---|---|", *table]
     )
 
 
-def main(count: int, seconds: int) -> None:
+def main(count: int, seconds: int, *, writes_docs: bool) -> None:
     sys.path.insert(0, str(ROOT))
     from tests.support.kafka import running  # the broker that the tests use
     from tests.support.server_jars import server_jars
@@ -242,13 +289,22 @@ def main(count: int, seconds: int) -> None:
         home = Path(folder)
         (home / "broker").mkdir()
         with running(server_jars("kafka"), home / "broker") as broker:
-            decoding(broker, count)
-            freshness(broker, home, seconds)
-            upsert(broker, home, count)
+            rates = decoding(broker, count)
+            ages = freshness(broker, home, seconds)
+            taken = upsert(broker, home, count)
+    if writes_docs:
+        put_on_page("python benchmarks/ingestion.py --write-docs", on_page(count, rates, taken, ages))
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--jvm":
+    if sys.argv[1:2] == ["--jvm"]:
         jvm_upsert(json.loads(sys.argv[2]))
     else:
-        main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 120)
+        parser = argparse.ArgumentParser(description="From a topic into a table.")
+        parser.add_argument("rows", type=int, nargs="?", default=1_000_000)
+        parser.add_argument(
+            "seconds", type=int, nargs="?", default=120, help="how long messages are sent for their age"
+        )
+        parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md")
+        asked = parser.parse_args()
+        main(asked.rows, asked.seconds, writes_docs=asked.write_docs)

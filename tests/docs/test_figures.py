@@ -36,3 +36,12 @@ def test_dollars_of_commits_are_those_of_their_requests() -> None:
     for cells in measured:
         requests = {kind: float(number) for kind, number in zip(head[2:-1], cells[2:-1], strict=True)}
         assert float(cells[-1]) == pytest.approx(dollars_a_month(requests), abs=0.01)
+
+
+def test_ratios_of_ingestion_are_those_of_the_seconds_beside_them() -> None:
+    table = run_of("python benchmarks/ingestion.py --write-docs")
+    (theirs,) = re.findall(r"JVM Hudi's upsert .* \| (\d+\.\d) s \|", table)
+    ours = re.findall(r"(\d+\.\d+) s: (\d+\.\d+) times as fast", table)
+    assert len(ours) >= 2
+    for seconds, times in ours:
+        assert float(times) == pytest.approx(float(theirs) / float(seconds), rel=0.01)

@@ -67,7 +67,7 @@ class PartedBatches:
         whole = MessagesPart(source, None, 0, 0, begins, tuple(text for part in tasks for text in part.messages))
         return Pull(
             reached=Checkpoint(text=str(number + 1)),
-            read=lambda wanted, stored: source._rows(whole.fetched, wanted, stored),
+            read=lambda wanted, stored: source._rows(None, whole._batches, wanted, stored),
             read_apart=whole.read_apart,
             items=begins,
             parts=TopicParts(source, tuple(tasks)),

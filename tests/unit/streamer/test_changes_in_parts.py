@@ -24,6 +24,7 @@ from tests.support.message_parts import PartedBatches, batch_of_parts, topic_sou
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources import kafka
+from pyhudi.streamer.sources.decoding import Messages
 from pyhudi.streamer.sources.kafka_client import MESSAGES
 
 CHANGES = 60
@@ -80,10 +81,10 @@ def test_delete_that_is_put_off_is_found_at_the_end_of_a_batch_alone(values: lis
     arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
     log = pa.table(arrays, schema=MESSAGES)
 
-    def read(options: Any, topic: str, begin: dict[int, int], end: dict[int, int], **_: Any) -> pa.Table:
+    def read(options: Any, topic: str, begin: dict[int, int], end: dict[int, int], **_: Any) -> Messages:
         places = zip(partition, offset, strict=True)
         found = [number in end and begin[number] <= place < end[number] for number, place in places]
-        return log.filter(pa.array(found, pa.bool_()))
+        yield from log.filter(pa.array(found, pa.bool_())).to_batches()
 
     source = replace(topic_source(), has_moved_keys=True)
     begin, end = dict.fromkeys(range(len(values)), 0), {number: len(texts) for number, texts in enumerate(values)}
@@ -93,7 +94,7 @@ def test_delete_that_is_put_off_is_found_at_the_end_of_a_batch_alone(values: lis
         patched.setattr(kafka, "read_messages", read)
         patched.setattr(kafka, "LAST_MESSAGES", 2)
         of_end = source._put_off(source._last_messages(None, begin, end), end, after)
-        whole = source._put_off(source._messages(None, begin, end), end, after)
+        whole = source._put_off(source._together(source._messages(None, begin, end)), end, after)
     assert (of_end[0].ends, of_end[0].again, of_end[1]) == (whole[0].ends, whole[0].again, whole[1])
 
 

@@ -398,5 +398,5 @@ def test_client_refills_its_queue_at_once_unless_an_option_says_when(given: str,
     monkeypatch.setattr(kafka_client, "Consumer", consumer)
     options = {"bootstrap.servers": "localhost:9"} | ({} if given == "10" else {"fetch.queue.backoff.ms": given})
     with pytest.raises(SourceError, match="no broker"):
-        kafka_client.read_messages(options, "t", {0: 0}, {0: 1})
+        list(kafka_client.read_messages(options, "t", {0: 0}, {0: 1}))
     assert asked["fetch.queue.backoff.ms"] == given

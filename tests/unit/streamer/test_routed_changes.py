@@ -18,6 +18,7 @@ import pyhudi
 from pyhudi.errors import SourceError, UnsupportedFeatureError
 from pyhudi.streamer import StreamerConfig, TableResult, run_many
 from pyhudi.streamer.sources import kafka
+from pyhudi.streamer.sources.decoding import Messages
 from pyhudi.streamer.sources.routed_changes import tables_of_avro, tables_of_json
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
@@ -84,10 +85,10 @@ def test_tables_of_one_topic_equal_those_of_the_database_and_each_message_is_rea
     broker.send(topic, sent)
     read: list[int] = []
 
-    def counted(client: Any, name: str, begin: Any, end: Any, **given: Any) -> pa.Table:
-        found = read_messages(client, name, begin, end, **given)
-        read.append(found.num_rows)
-        return found
+    def counted(client: Any, name: str, begin: Any, end: Any, **given: Any) -> Messages:
+        for batch in read_messages(client, name, begin, end, **given):
+            read.append(batch.num_rows)
+            yield batch
 
     read_messages = kafka.read_messages
     monkeypatch.setattr(kafka, "read_messages", counted)

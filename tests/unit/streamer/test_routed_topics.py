@@ -16,6 +16,7 @@ from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
 from pyhudi.streamer import StreamerConfig, TableResult, run, run_many
 from pyhudi.streamer.checkpoints import BEGIN, Checkpoint
 from pyhudi.streamer.sources import kafka, routed
+from pyhudi.streamer.sources.decoding import Messages
 from pyhudi.streamer.sources.routed import REST, Range, Ranges, Route
 
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
@@ -61,7 +62,7 @@ def test_each_table_takes_its_messages_once_and_the_topic_is_read_once_for_all(
 ):
     reads: list[Any] = []
 
-    def counted(client: Any, topic: str, begin: Any, end: Any, **given: Any) -> pa.Table:
+    def counted(client: Any, topic: str, begin: Any, end: Any, **given: Any) -> Messages:
         reads.append((begin, end))
         return read(client, topic, begin, end, **given)
 

@@ -13,14 +13,15 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from pyhudi.errors import SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.format.pieces import PIECE_BYTES, cuts
 from pyhudi.streamer.sources.apart import NoColumnsError, UnreadableError
 
-_PIECE_BYTES: Final = 64 * 1024 * 1024
 _ROW: Final = re.compile(r"in row (\d+)$")
 _LARGE_NUMBER: Final = re.compile(rb"[:\[,]\s*-?[0-9]{19,}\s*[,}\]]")
 """A whole number of so many digits that it may be beyond 64 bits, outside of most texts."""
@@ -38,12 +39,21 @@ def rows_of_json(
     with `fits` a text with a value of another type is one that cannot be read. Raises `UnreadableError` for the first
     text that is no object, and `SchemaMismatchError` where two texts do not fit.
     """
+    rows = rows_of_json_piece(values, wanted, stored, fits=fits)
+    return rows if wanted is not None or not len(values) else with_types(rows)
+
+
+def rows_of_json_piece(
+    values: pa.BinaryArray, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool = False
+) -> pa.Table:
+    """As `rows_of_json`, but with the fields of which no value says the type: a value of another piece may say it."""
     _check_objects(values)
     tables = []
-    for start, stop in _pieces(values):
+    sizes = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64) + 1  # each has the end of a line
+    for start, stop in cuts(sizes):
         piece = values.slice(start, stop - start)
         try:
-            tables.append(rows_of_json_lines(_joined(piece), wanted, stored, fits=fits))
+            tables.append(_rows_of_lines(_joined(piece), wanted, stored, fits=fits))
         except UnreadableError as error:
             raise _first_bad_row(piece, wanted, start, error) from error
         if tables[-1].num_rows != len(piece):  # two objects in one text
@@ -55,6 +65,13 @@ def rows_of_json_lines(
     data: pa.Buffer | bytes, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool = False
 ) -> pa.Table:
     """The object in each line of a text, below 2 GiB. Arguments and errors as of `rows_of_json`."""
+    rows = _rows_of_lines(data, wanted, stored, fits=fits)
+    return rows if wanted is not None else with_types(rows)
+
+
+def _rows_of_lines(
+    data: pa.Buffer | bytes, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool
+) -> pa.Table:
     if wanted is not None:
         _check_readable(wanted)
         return _parsed(data, wanted, only=True).select(wanted.names)
@@ -88,6 +105,8 @@ def joined(tables: list[pa.Table], wanted: pa.Schema | None) -> pa.Table:
     """Tables with one set of columns. Raises `SchemaMismatchError` where a column has two types that do not fit."""
     if not tables:
         return (wanted or pa.schema([])).empty_table()
+    if not any(table.column_names for table in tables):  # Arrow would forget how many rows they have
+        return pa.table({"": pa.nulls(sum(table.num_rows for table in tables))}).select([])
     try:
         schema = pa.unify_schemas([table.schema for table in tables], promote_options="permissive")
         return pa.concat_tables([with_fractions(table, schema) for table in tables], promote_options="permissive")
@@ -147,7 +166,7 @@ def _inferred(data: pa.Buffer | bytes, types: pa.Schema) -> pa.Table:
     if changed or whole:
         again = {field.name: field for field in (*types, *changed, *whole)}
         found = _parsed(data, pa.schema(list(again.values())), only=False).select(found.column_names)
-    return _without_untyped(found)
+    return found
 
 
 def _whole_numbers(data: pa.Buffer | bytes, found: pa.Table, column: pa.Field) -> pa.Field | None:
@@ -216,15 +235,18 @@ def _without_times(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
-def _without_untyped(table: pa.Table) -> pa.Table:
-    """The table without columns of which no value says the type: they come when a batch has one."""
+def with_types(table: pa.Table) -> pa.Table:
+    """The table without columns of which no value says the type: they come when a batch has one.
+
+    Raises `NoColumnsError` where no others are left.
+    """
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         kept = _typed(column.type)
         if kept is not None:
             columns[name] = column if kept == column.type else _narrowed(column, kept)
     if not columns:
-        raise NoColumnsError(0, "no field of any row has a value, so nothing says what columns there are")
+        raise NoColumnsError(None, "no field of any row has a value, so nothing says what columns there are")
     return pa.table(columns)
 
 
@@ -279,18 +301,6 @@ def _trimmed(values: pa.BinaryArray) -> pa.Array:
         raise
 
 
-def _pieces(values: pa.BinaryArray) -> Iterator[tuple[int, int]]:
-    """Ranges of rows of a bounded number of bytes, or of one row."""
-    start, size = 0, 0
-    for row, length in enumerate(pc.binary_length(values).to_numpy(zero_copy_only=False).tolist()):
-        if size and size + length > _PIECE_BYTES:
-            yield start, row
-            start, size = row, 0
-        size += length + 1
-    if start < len(values):
-        yield start, len(values)
-
-
 def _joined(values: pa.BinaryArray) -> pa.Buffer:
     one_list = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
     joined_values: Any = pc.binary_join(one_list, b"\n")
@@ -319,7 +329,7 @@ def _first_bad_row(
 def lines_of(data: io.BufferedIOBase) -> Iterator[bytes]:
     """The content of a file of lines, in pieces of whole lines."""
     rest = b""
-    while piece := data.read(_PIECE_BYTES):
+    while piece := data.read(PIECE_BYTES):
         whole, newline, begun = piece.rpartition(b"\n")
         if newline:
             yield rest + whole

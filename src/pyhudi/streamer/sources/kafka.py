@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.config.options_streamer import KafkaOptions
-from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, SchemaMismatchError, SourceError, UnsupportedFeatureError
 from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.sources.apart import (
     Apart,
@@ -26,9 +26,11 @@ from pyhudi.streamer.sources.apart import (
     with_numbers,
 )
 from pyhudi.streamer.sources.avro_rows import joined_rows, rows_of_avro
-from pyhudi.streamer.sources.json_rows import joined, rows_of_json
+from pyhudi.streamer.sources.decoding import Decode, Messages, batches_of, decoded
+from pyhudi.streamer.sources.json_rows import joined, rows_of_json, rows_of_json_piece, with_types
 from pyhudi.streamer.sources.kafka_client import (
     MESSAGES,
+    MESSAGES_WITH_KEYS,
     Broker,
     broker_of,
     check_is_same,
@@ -69,16 +71,6 @@ _MESSAGE_BYTES: Final = 1_000
 """About what a message takes: the broker does not say it before it is read."""
 _START: Final = "auto.offset.reset"
 _ROUTE: Final = "hoodie.streamer.source.kafka.route.values"
-
-
-class Decode(Protocol):
-    """Makes rows of messages, none of which is null."""
-
-    def __call__(
-        self, values: pa.BinaryArray, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool = False
-    ) -> pa.Table:
-        """The arguments are those of `Pull.read_apart`. Raises `UnreadableError` for the first that cannot be read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +122,7 @@ class KafkaSource:
         fetch = functools.partial(self._messages_of, plan)
         return Pull(
             reached=plan.reached,
-            read=functools.partial(self._rows, fetch),
+            read=functools.partial(self._rows, plan.topic_id, fetch),
             read_apart=functools.partial(self._rows_apart, plan.topic_id, fetch),
             items=sum(plan.end.values()) - sum(plan.begin.values()),
             parts=TopicParts(self, plan.parts),
@@ -173,12 +165,13 @@ class KafkaSource:
         topic_id, bounds, begin, end = self._range(after, limit)
         if begin == end:
             return None
-        messages = self._messages(topic_id, begin, end)
+        messages = self._together(self._messages(topic_id, begin, end))
         again: Offsets = {}
         if self.has_moved_keys:
             put_off, previous = self._put_off(messages, end, after)
             end, again = put_off.ends, put_off.again
-            messages = self._messages_after(topic_id, previous, lambda: put_off.messages)
+            read = functools.partial(batches_of, put_off.messages)
+            messages = self._together(self._messages_after(topic_id, previous, read))
         text = checkpoint_text(self.topic, end)
         return Range(
             topic=self.topic,
@@ -192,8 +185,8 @@ class KafkaSource:
         """See `Topic.pull_of`. Cost: none."""
         return Pull(
             reached=some.reached,
-            read=functools.partial(self._rows, lambda: messages),
-            read_apart=functools.partial(self._rows_apart, some.topic_id, lambda: messages),
+            read=functools.partial(self._rows, some.topic_id, functools.partial(batches_of, messages)),
+            read_apart=functools.partial(self._rows_apart, some.topic_id, functools.partial(batches_of, messages)),
             items=messages.num_rows,
             behind=some.behind,
         )
@@ -218,10 +211,12 @@ class KafkaSource:
             return schema
         return _with_columns(
             schema.empty_table().select([name for name in schema.names if name not in COLUMNS_OF_OFFSETS]),
-            _columns_of_offsets(MESSAGES.empty_table()),
+            self._columns_of_offsets(MESSAGES.empty_table()),
         ).schema
 
-    def told_columns(self, messages: pa.Table, stored: pa.Schema | None, *, fits: bool) -> tuple[int, pa.Schema] | None:
+    def told_columns(
+        self, topic_id: str | None, messages: pa.Table, stored: pa.Schema | None, *, fits: bool
+    ) -> tuple[int, pa.Schema] | None:
         """How many messages these are, and the columns that they say; none where no message has a value in a field.
 
         With `fits`, None where one cannot be read, as its values do not have the types of the table's columns. Raises
@@ -229,8 +224,8 @@ class KafkaSource:
         """
         if not messages.num_rows:
             return 0, pa.schema([])
-        known = stored if stored is None or not self.options.appends_offsets else _without(stored, COLUMNS_OF_OFFSETS)
-        with self._naming(messages):
+        known = self._without_offsets(stored)
+        with self._naming(topic_id, messages):
             try:
                 rows = self.decode(messages["value"].combine_chunks(), None, known, fits=fits)
             except NoColumnsError:
@@ -241,38 +236,54 @@ class KafkaSource:
                 raise
         return messages.num_rows, rows.schema
 
-    def _rows(self, fetch: Callable[[], pa.Table], wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
-        messages = fetch()
-        columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
-        if not messages.num_rows:
+    def _rows(
+        self, topic_id: str | None, fetch: Callable[[], Messages], wanted: pa.Schema | None, stored: pa.Schema | None
+    ) -> pa.Table:
+        only, known = self._without_offsets(wanted), self._without_offsets(stored)
+        decode = rows_of_json_piece if self.kind == JSON else self.decode
+
+        def read(messages: pa.Table) -> tuple[pa.Table, pa.Table]:
+            with self._naming(topic_id, messages):
+                rows = decode(messages["value"].combine_chunks(), only, known)
+            return rows, self._columns_of_offsets(messages)
+
+        found = decoded(fetch(), read)
+        if not found:
             return (wanted if wanted is not None else pa.schema([])).empty_table()
-        with self._naming(messages):
-            values = messages["value"].combine_chunks()
-            return _with_columns(self.decode(values, _without(wanted, columns), _without(stored, columns)), columns)
+        parts = [rows for rows, _ in found]
+        if only is not None:
+            rows = pa.concat_tables(parts)
+        else:
+            rows = self.joined(parts, known) if len(parts) > 1 else parts[0]
+            rows = _typed(rows, self.topic) if self.kind == JSON else rows
+        return _with_columns(rows, pa.concat_tables(columns for _, columns in found))
 
     @contextmanager
-    def _naming(self, messages: pa.Table) -> Iterator[None]:
-        """Let the error for a message that cannot be read say which one it is."""
+    def _naming(self, topic_id: str | None, messages: pa.Table) -> Iterator[None]:
+        """Let the error for a message that cannot be read say which one it is, if it is one of this topic."""
         try:
             yield
-        except UnreadableError as error:
+        except (UnreadableError, SchemaMismatchError) as error:
+            check_is_same(self.broker, self.topic, topic_id)
+            if isinstance(error, SchemaMismatchError):
+                raise
             place = {} if error.row is None else _place(messages, error.row)
             raise SourceError(f"a message cannot be read: {error.reason}", topic=self.topic, **place) from error
 
     def _rows_apart(
         self,
         topic_id: str | None,
-        fetch: Callable[[], pa.Table],
+        fetch: Callable[[], Messages],
         wanted: pa.Schema | None,
         stored: pa.Schema | None,
         *,
         fits: bool,
         check: Check | None = None,
     ) -> Apart:
-        messages = fetch()
-        columns = _columns_of_offsets(messages) if self.options.appends_offsets else {}
+        messages = self._together(fetch())
+        columns = self._columns_of_offsets(messages)
         values = messages["value"].combine_chunks()
-        only, known = _without(wanted, columns), _without(stored, columns)
+        only, known = self._without_offsets(wanted), self._without_offsets(stored)
 
         def read(start: int, stop: int) -> pa.Table:
             count = stop - start
@@ -283,7 +294,7 @@ class KafkaSource:
                 messages_read = decode()
                 check(messages_read)
                 rows = with_numbers(messages_read, start)
-            return _with_columns(rows, {name: column.slice(start, count) for name, column in columns.items()})
+            return _with_columns(rows, columns.slice(start, count))
 
         parts, failed = read_apart(len(values), read, _FAILURES[self.kind])
         return Apart(
@@ -296,28 +307,46 @@ class KafkaSource:
         """Rows of messages, with the columns of all. Raises `SchemaMismatchError` where they do not fit together."""
         return joined(list(tables), None) if self.kind == JSON else joined_rows(tables, stored)
 
-    def _messages(self, topic_id: str | None, begin: Offsets, end: Offsets) -> pa.Table:
+    def _columns_of_offsets(self, messages: pa.Table) -> pa.Table:
+        """The columns that say where rows come from, if the options ask for them."""
+        if not self.options.appends_offsets:
+            return messages.select([])
+        return messages.select(["offset", "partition", "timestamp"]).rename_columns(list(COLUMNS_OF_OFFSETS))
+
+    def _without_offsets(self, schema: pa.Schema | None) -> pa.Schema | None:
+        """The columns that come from the messages themselves."""
+        if schema is None or not self.options.appends_offsets:
+            return schema
+        return pa.schema([column for column in schema if column.name not in COLUMNS_OF_OFFSETS])
+
+    def _messages(self, topic_id: str | None, begin: Offsets, end: Offsets) -> Messages:
         """The messages with a value: a null value is the tombstone of a compacted topic, and no row.
 
         Raises `SourceDataLostError` if they may be of another topic than that with the id.
         """
         check_is_same(self.broker, self.topic, topic_id)  # what another one does not have would be waited for
-        messages = read_messages(self.broker.options, self.topic, begin, end, with_keys=self.reads_keys)
+        with closing(read_messages(self.broker.options, self.topic, begin, end, with_keys=self.reads_keys)) as found:
+            for batch in found:
+                values = batch["value"]
+                yield batch.filter(values.is_valid()) if values.null_count else batch
         check_is_same(self.broker, self.topic, topic_id)  # ids do not come back, so it was the same all the time
-        return messages.filter(pc.is_valid(messages["value"]))
 
-    def _messages_of(self, plan: PlannedRange) -> pa.Table:
+    def _together(self, messages: Messages) -> pa.Table:
+        schema = MESSAGES_WITH_KEYS if self.reads_keys else MESSAGES
+        return pa.Table.from_batches([batch.select(schema.names) for batch in messages], schema)
+
+    def _messages_of(self, plan: PlannedRange) -> Messages:
         """The messages of a range, after those that the batch before had put off."""
-        messages = plan.messages
         read = functools.partial(self._messages, plan.topic_id, plan.begin, plan.end)
-        return self._messages_after(plan.topic_id, plan.previous, read if messages is None else lambda: messages)
+        if plan.messages is not None:
+            read = functools.partial(batches_of, plan.messages)
+        return self._messages_after(plan.topic_id, plan.previous, read)
 
-    def _messages_after(self, topic_id: str | None, previous: Offsets, read: Callable[[], pa.Table]) -> pa.Table:
+    def _messages_after(self, topic_id: str | None, previous: Offsets, read: Callable[[], Messages]) -> Messages:
         """The messages that are read, after the single ones that the batch before had put off."""
-        messages = read()
-        if not previous:
-            return messages
-        return pa.concat_tables([self._messages(topic_id, previous, _behind_each(previous)), messages])
+        if previous:
+            yield from self._messages(topic_id, previous, _behind_each(previous))
+        yield from read()
 
     def _last_messages(self, topic_id: str | None, begin: Offsets, end: Offsets) -> pa.Table:
         """The last messages with a value of each partition: two or more, or all. Cost: few reads of some messages."""
@@ -325,7 +354,7 @@ class KafkaSource:
         left, depth = dict(end), LAST_MESSAGES
         while left:
             first = {partition: max(begin[partition], stop - depth) for partition, stop in left.items()}
-            messages = self._messages(topic_id, first, left)
+            messages = self._together(self._messages(topic_id, first, left))
             counts = np.bincount(messages["partition"].to_numpy(), minlength=max(left) + 1)
             is_enough = {partition: counts[partition] > 1 or begin[partition] == first[partition] for partition in left}
             whole = pa.array([partition for partition in left if is_enough[partition]], pa.int32())
@@ -372,24 +401,29 @@ class TopicPart:
 
     def told(self, stored: pa.Schema | None, *, fits: bool) -> tuple[int, pa.Schema] | None:
         """See `KafkaSource.told_columns`. Cost: a read of the range."""
-        return self.source.told_columns(self.fetched(), stored, fits=fits)
+        return self.source.told_columns(self.topic_id, self.fetched(), stored, fits=fits)
 
     def batches(
         self, columns: pa.Schema, wanted: pa.Schema | None, stored: pa.Schema | None
     ) -> Iterator[pa.RecordBatch]:
         """See `Part.batches`. Cost: a read of the range."""
         del wanted, stored  # the messages of all parts have said the columns
-        yield from self.source._rows(self.fetched, columns, None).to_batches()
+        yield from self.source._rows(self.topic_id, self._batches, columns, None).to_batches()
 
     def read_apart(
         self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool, check: Check | None = None
     ) -> Apart:
         """See `Part.read_apart`. Cost: a read of the range."""
-        return self.source._rows_apart(self.topic_id, self.fetched, wanted, stored, fits=fits, check=check)
+        return self.source._rows_apart(self.topic_id, self._batches, wanted, stored, fits=fits, check=check)
 
     def fetched(self) -> pa.Table:
         """The messages with a value. Cost: a read of the range."""
-        return self.source._messages(self.topic_id, {self.partition: self.begin}, {self.partition: self.end})
+        begin, end = {self.partition: self.begin}, {self.partition: self.end}
+        return self.source._together(self.source._messages(self.topic_id, begin, end))
+
+    def _batches(self) -> Messages:
+        """All messages in one piece, which this task decodes by itself: other tasks have the other cores."""
+        return batches_of(self.fetched().combine_chunks())
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +453,7 @@ class TopicParts:
 
     def joined(self, schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
         """See `Parts.joined`. The columns of offsets are the last ones. Cost: none."""
-        known = stored if not self.source.options.appends_offsets else _without(stored, COLUMNS_OF_OFFSETS)
+        known = self.source._without_offsets(stored)
         rows = self.source.joined([schema.empty_table() for schema in schemas], known)
         return self.source.columns_of(rows.schema)
 
@@ -462,18 +496,15 @@ def _state(topic_id: str | None, text: str, again: Offsets) -> str | None:
     return json.dumps(state, separators=(",", ":"))
 
 
-def _columns_of_offsets(messages: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """The columns that say where a row comes from."""
-    names = ("offset", "partition", "timestamp")
-    return {column: messages[name] for column, name in zip(COLUMNS_OF_OFFSETS, names, strict=True)}
+def _typed(rows: pa.Table, topic: str) -> pa.Table:
+    try:
+        return with_types(rows)
+    except NoColumnsError as error:
+        raise SourceError(f"a message cannot be read: {error.reason}", topic=topic) from error
 
 
-def _without(schema: pa.Schema | None, columns: Container[str]) -> pa.Schema | None:
-    return None if schema is None else pa.schema([column for column in schema if column.name not in columns])
-
-
-def _with_columns(rows: pa.Table, columns: Mapping[str, pa.ChunkedArray]) -> pa.Table:
-    for name, column in columns.items():
+def _with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
+    for name, column in zip(columns.column_names, columns.columns, strict=True):
         rows = rows.append_column(pa.field(name, column.type), column)
     return rows
 

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, SourceDataLostError, SourceError
+from pyhudi.streamer.sources.decoding import Messages
 from pyhudi.streamer.sources.kafka_offsets import Bounds, Offsets
 
 R = TypeVar("R")
@@ -32,7 +33,7 @@ MESSAGES: Final = pa.schema(
     ]
 )
 """The columns of messages. `timestamp` is in milliseconds since the epoch."""
-_KEY: Final = pa.field("key", pa.binary())
+MESSAGES_WITH_KEYS: Final = MESSAGES.append(pa.field("key", pa.binary()))
 ANSWER_SECONDS: Final = 30
 SILENCE_SECONDS: Final = 60
 _ASKED_AGAIN: Final = 20
@@ -50,7 +51,8 @@ _AWAY: Final = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
 )
 _WAIT_SECONDS: Final = 0.2
-_AT_ONCE: Final = 20_000
+_AT_ONCE: Final = 2_000
+"""How many messages the client gives at a time. Of more, the first ones have left the processor's cache."""
 _REFILL_MILLISECONDS: Final = "10"
 """How long the client waits after its queue was full. By its own default, a second, it waits most of the time."""
 _OF_CONSUMERS: Final = (
@@ -204,17 +206,15 @@ def _id_of(described: Any) -> str | None:
 
 def read_messages(
     options: Mapping[str, str], topic: str, begin: Offsets, end: Offsets, *, with_keys: bool = False
-) -> pa.Table:
+) -> Messages:
     """The messages from `begin` to before `end`, those of a partition in their order; `with_keys` a column `key`, too.
 
     There may be fewer than the offsets between: markers of transactions, aborted messages, and what a compaction of the
     topic removed have offsets, too. Raises `SourceError` where the broker does not answer for a minute.
     """
     wanted = {partition: stop for partition, stop in end.items() if begin[partition] < stop}
-    batches: list[pa.RecordBatch] = []
-    schema = MESSAGES.append(_KEY) if with_keys else MESSAGES
     if not wanted:
-        return schema.empty_table()
+        return
     settings = {
         "isolation.level": "read_committed",
         "group.id": "pyhudi",
@@ -224,19 +224,21 @@ def read_messages(
         "auto.offset.reset": "error",
         "enable.partition.eof": "true",
     }
+    schema = MESSAGES_WITH_KEYS if with_keys else MESSAGES
     with _failures(options, topic):
         consumer = Consumer(settings, logger=_log)
         try:
             consumer.assign([TopicPartition(topic, partition, begin[partition]) for partition in wanted])
-            batches.extend(_arrow(messages, end, schema) for messages in _until(consumer, topic, wanted))
+            yield from _until(consumer, topic, wanted, schema)
         finally:
             consumer.close()
-    return pa.Table.from_batches(batches, schema)
 
 
-def _until(consumer: Any, topic: str, wanted: Mapping[int, int]) -> Iterator[Sequence[Any]]:
+def _until(consumer: Any, topic: str, wanted: Offsets, schema: pa.Schema) -> Messages:
     """What the consumer gives, until each partition has come to its end."""
-    left = dict(wanted)
+    left = set(wanted)
+    ends, reached = np.zeros((2, max(wanted) + 1), np.int64)
+    ends[list(wanted)] = list(wanted.values())
     silent = 0.0
     while left:
         found = consumer.consume(_AT_ONCE, timeout=_WAIT_SECONDS)
@@ -248,42 +250,42 @@ def _until(consumer: Any, topic: str, wanted: Mapping[int, int]) -> Iterator[Seq
                 partitions=sorted(left),
             )
         messages = [message for message in found if message.error() is None]
-        over = [(message.partition(), message.offset()) for message in _last_of_each(messages)]
-        for message in found:
-            error = message.error()
-            if error is None:
-                continue
-            if error.code() != KafkaError._PARTITION_EOF:
-                raise KafkaException(error)
-            over.append((message.partition(), message.offset() - 1))
-        yield messages
-        done = [partition for partition, last in over if partition in left and last >= left[partition] - 1]
-        for partition in set(done):
-            del left[partition]
+        batch = _arrow(messages, schema)
+        partitions, offsets = (batch[name].to_numpy() for name in ("partition", "offset"))
+        reached[partitions] = offsets + 1  # the last one of each partition stays
+        if len(messages) < len(found):
+            for partition, offset in _ends(found):
+                reached[partition] = max(reached[partition], offset)
+        is_wanted = offsets < ends[partitions]
+        if messages:
+            yield batch if is_wanted.all() else batch.filter(pa.array(is_wanted))
+        done = [partition for partition in left if reached[partition] >= ends[partition]]
+        for partition in done:
+            left.remove(partition)
             consumer.pause([TopicPartition(topic, partition)])
 
 
-def _last_of_each(messages: Sequence[Any]) -> Sequence[Any]:
-    """The last message of each partition."""
-    return list({message.partition(): message for message in messages}.values())
+def _ends(found: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Where partitions end, as the client says it among messages. Raises the error that it says otherwise."""
+    for message in found:
+        error = message.error()
+        if error is None:
+            continue
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        yield message.partition(), message.offset()
 
 
-def _arrow(messages: Sequence[Any], end: Offsets, schema: pa.Schema) -> pa.RecordBatch:
-    """Messages as Arrow, without those from the end on."""
-    partitions = np.array([message.partition() for message in messages], np.int32)
-    offsets = np.array([message.offset() for message in messages], np.int64)
+def _arrow(messages: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     columns = [
-        pa.array(partitions),
-        pa.array(offsets),
-        pa.array([message.timestamp()[1] for message in messages], pa.int64()),
+        np.array([message.partition() for message in messages], np.int32),
+        np.array([message.offset() for message in messages], np.int64),
+        np.array([message.timestamp()[1] for message in messages], np.int64),
         pa.array([message.value() for message in messages], pa.binary()),
     ]
-    if _KEY.name in schema.names:
+    if schema is MESSAGES_WITH_KEYS:
         columns.append(pa.array([message.key() for message in messages], pa.binary()))
-    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-    ends = np.zeros(max(end) + 1, np.int64)
-    ends[list(end)] = list(end.values())
-    return batch.filter(pa.array(offsets < ends[partitions], pa.bool_()))
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=schema)
 
 
 @contextmanager
