@@ -159,8 +159,9 @@ def keys_of_changes(table: TableState | None, config: WriteConfig) -> Sequence[s
         raise ConfigError("change data needs hoodie.datasource.write.recordkey.field, the key of the source table")
     if not set(partitions) <= set(keys) and not config.index.index_type.is_global:
         raise ConfigError(
-            "change data of a partitioned table needs a global index, such as hoodie.index.type=GLOBAL_SIMPLE: a "
-            "delete may know no more than the key, and an update may move the row",
+            "change data of a partitioned table needs a global index, such as hoodie.index.type=GLOBAL_SIMPLE, and that"
+            " of PostgreSQL one that leaves rows where they are, so hoodie.simple.index.update.partition.path=false:"
+            " a delete may know no more than the key, and an update may move the row",
             partition_fields=list(partitions),
         )
     return keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from typing import Any
 
@@ -131,6 +132,19 @@ def test_settings_that_would_lose_changes_are_refused(
     database.insert(1)
     with pytest.raises(error, match=why):
         ingest(streamer(Batches(database.in_batches(1)), MemoryStorage(), kind, options, **given))
+
+
+def test_options_that_the_error_names_are_all_that_a_partitioned_table_needs():
+    pytest.importorskip("confluent_kafka")
+    database, storage = Database("postgresql", seed=1), MemoryStorage()
+    database.insert(1)
+    database.update(1, big="of the update")
+    options, batches = {"hoodie.datasource.write.partitionpath.field": "city"}, Batches(database.in_batches(1))
+    with pytest.raises(ConfigError, match="needs a global index") as raised:
+        ingest(streamer(batches, storage, "postgresql", options))
+    named = dict(re.findall(r"(hoodie[\w.]+)=(\w+)", raised.value.message))
+    run_until_idle(streamer(batches, storage, "postgresql", {**options, **named}))
+    assert rows_in(storage) == [database.rows[1]]
 
 
 def test_row_that_moves_to_another_partition_is_there_once():
