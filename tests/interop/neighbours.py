@@ -46,6 +46,12 @@ LAZY = {
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
 }
+#: What JVM Hudi does unless it is told of other writers; by its old name, too.
+ALONE = {
+    "hoodie.write.concurrency.mode": "SINGLE_WRITER",
+    "hoodie.clean.failed.writes.policy": "EAGER",
+    "hoodie.cleaner.policy.failed.writes": "EAGER",
+}
 #: JVM Hudi waits for five seconds between two attempts to get the lock.
 ASK_OFTEN = {
     "hoodie.write.lock.wait_time_ms_between_retry": "50",

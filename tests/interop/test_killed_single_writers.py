@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.interop.neighbours import (
+    ALONE,
     SharedTable,
     assert_everybody_sees,
     assert_nothing_left_over,
@@ -28,12 +29,6 @@ LOST = [("k0", "p0", 3, "lost"), ("k3", "p1", 3, "lost"), ("k9", "p2", 3, "lost"
 NEXT = [("k2", "p0", 4, "next"), ("k8", "p0", 4, "next")]
 LATER = [("k3", "p1", 5, "later")]
 
-#: What JVM Hudi does unless it is told of other writers; by its old name, too.
-ALONE = {
-    "hoodie.write.concurrency.mode": "SINGLE_WRITER",
-    "hoodie.clean.failed.writes.policy": "EAGER",
-    "hoodie.cleaner.policy.failed.writes": "EAGER",
-}
 EVERY_TABLE = [
     pytest.param(version, kind, id=f"v{version}-{kind}".lower(), marks=pytest.mark.thorough if version == 8 else ())
     for version in RELEASE_OF_TABLE_VERSION

@@ -10,13 +10,14 @@ heartbeat, and says so (`STAND_IN`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 
-from pyhudi.errors import AlreadyExistsError
+from pyhudi.errors import AlreadyExistsError, CorruptDataError, NotFoundError
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.pending_clusterings import is_clustering_plan
-from pyhudi.table.timeline import Timeline
+from pyhudi.table.timeline import Timeline, load_rollback_plan
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, STAND_IN, heartbeat_path
 
 _log = logging.getLogger("pyhudi")
@@ -25,22 +26,40 @@ _log = logging.getLogger("pyhudi")
 def let_jvm_hudi_roll_back(storage: Storage, timeline: Timeline, completed: Instant) -> None:
     """Give the earlier pending writes without a heartbeat one that stands in for it, before a commit is put.
 
-    Cost: nothing where no earlier write is pending; else a listing, and a put for each that has none.
+    Also the write of a rollback that JVM Hudi began, whose instant may be gone. Not a completed one: there the refusal
+    of JVM Hudi spares what later commits stand on. Cost: nothing where no earlier write is pending, nor a rollback;
+    else a listing, a read for each rollback, and a put for each write without a heartbeat.
     """
-    earlier = [write for write in timeline.pending_writes if write.requested_time < completed.requested_time]
-    if not earlier:
+    pending = [write for write in timeline.pending_writes if write.requested_time < completed.requested_time]
+    undone = {time for time in _begun_by_jvm_hudi(storage, timeline) if time < completed.requested_time}
+    if not pending and not undone:
         return
     known = set(storage.list_names(HEARTBEAT_FOLDER))
-    for write in earlier:
-        # A plan is executed again, and with a heartbeat its process would count as one of pyhudi.
-        if write.requested_time in known or is_clustering_plan(storage, timeline.version, write):
-            continue
+    # A plan is executed again, and with a heartbeat its process would count as one of pyhudi.
+    waiting = {
+        str(write.requested_time)
+        for write in pending
+        if write.requested_time not in known and not is_clustering_plan(storage, timeline.version, write)
+    }
+    for instant_time in sorted(waiting | (undone - known)):
         with suppress(AlreadyExistsError):
-            storage.put_if_absent(heartbeat_path(write.requested_time), STAND_IN)
+            storage.put_if_absent(heartbeat_path(instant_time), STAND_IN)
+    for instant_time in sorted(waiting - undone):
         _log.warning(
             "write %s is pending and has no heartbeat: if it is of JVM Hudi and died, JVM Hudi rolls it back when it "
             "writes again, or roll_back_failed_writes(eager=True) does; if it is at work, it does not look for commit "
             "%s, and changes of one of the two may be lost (docs/concurrency.md)",
-            write.requested_time,
+            instant_time,
             completed.requested_time,
         )
+
+
+def _begun_by_jvm_hudi(storage: Storage, timeline: Timeline) -> Iterator[str]:
+    """The instants that are not completed and that JVM Hudi is rolling back, or was when it died."""
+    for rollback in timeline.pending_rollbacks:
+        try:
+            plan = load_rollback_plan(storage, rollback, timeline.version)
+        except (NotFoundError, CorruptDataError):  # it was never written, or the rollback has been withdrawn
+            continue
+        if not plan.is_ours and not timeline.is_committed(plan.instant_time):
+            yield plan.instant_time

@@ -74,9 +74,10 @@ def roll_back_failed_writes(
     check_undoable(table)
     table = without_empty_plans(table, settings.heartbeat, environment)
     storage = table.storage
-    beats = _heartbeats(storage)
-    pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
     theirs = {} if eager else running_in_jvm(table, settings.heartbeat, environment)
+    # What stands in for the heartbeat of a write that JVM Hudi rolls back is needed until it has done so.
+    beats = {name: beat for name, beat in _heartbeats(storage).items() if name not in theirs}
+    pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
     dead = [
         instant
         for name, instant in pending.items()
