@@ -19,10 +19,13 @@ from pyhudi.streamer.checkpoints import Checkpoint
 from pyhudi.streamer.schemas import group_of
 from pyhudi.streamer.sources import decoding
 from pyhudi.streamer.sources.decoding import DECODERS, Messages, decoded
+from pyhudi.streamer.sources.json_rows import rows_of_json_piece
 from pyhudi.streamer.sources.routed import Range
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
 pytest.importorskip("confluent_kafka")
+
+from tests.support.message_parts import MessagesPart
 
 from pyhudi.streamer.sources import kafka, kafka_client
 from pyhudi.streamer.sources.kafka import AVRO, JSON, KafkaSource, kafka_source
@@ -234,6 +237,21 @@ def test_messages_for_a_table_of_several_are_read_apart_from_the_unreadable_ones
     apart = pull.read_apart(None, None, fits=False)
     assert apart.rows["id"].to_pylist() == [1, 2]
     assert [origin.position for origin in apart.origins([1])] == [f"{PARTITION}:{BEGIN + 1}"]
+
+
+@pytest.mark.usefixtures("of_one_message")
+def test_task_of_an_engine_decodes_its_messages_by_itself(monkeypatch: pytest.MonkeyPatch):
+    threads: list[threading.Thread] = []
+
+    def decode(values: pa.BinaryArray, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:
+        threads.append(threading.current_thread())
+        return rows_of_json_piece(values, wanted, stored)
+
+    monkeypatch.setattr(kafka, "rows_of_json_piece", decode)
+    part = MessagesPart(topic_source(JSON), None, PARTITION, BEGIN, BEGIN + 3, ({"id": 1}, {"id": 2}, {"id": 3}))
+    rows = pa.Table.from_batches(part.batches(pa.schema([("id", pa.int64())]), None, None))
+    assert rows["id"].to_pylist() == [1, 2, 3]
+    assert threads == [threading.current_thread()]
 
 
 class Message:

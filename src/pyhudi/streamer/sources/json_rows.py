@@ -281,17 +281,21 @@ def _narrowed_array(array: pa.Array, kept: pa.DataType) -> pa.Array:
 
 def _check_objects(values: pa.BinaryArray) -> None:
     """Raise `UnreadableError` for a text that does not begin and end as an object: it would join with others."""
-    if not len(values):
+    texts = _texts(values)
+    if pc.all(_is_braced(texts)).as_py():  # so most texts are not copied
         return
-    trimmed = _trimmed(values)
-    is_object = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))
+    is_object = _is_braced(pc.ascii_trim(texts, " \t\r\n"))
     if not pc.all(is_object).as_py():
         raise UnreadableError(pc.index(is_object, False).as_py(), "it is not a JSON object")
 
 
-def _trimmed(values: pa.BinaryArray) -> pa.Array:
+def _is_braced(texts: pa.LargeStringArray) -> pa.BooleanArray:
+    return pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
+
+
+def _texts(values: pa.BinaryArray) -> pa.LargeStringArray:
     try:
-        return pc.ascii_trim(values.cast(pa.large_string()), " \t\r\n")
+        return values.cast(pa.large_string())
     except pa.ArrowInvalid:
         for row, value in enumerate(values.to_pylist()):
             try:
