@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.kafka import Broker
 from tests.support.programs import told_by
 from tests.support.spark_streamers import ROOT_OF_FILES, TOPIC, put, run, stored
 
 import pyhudi
-from pyhudi.errors import ConfigError, SourceError
+import pyhudi.streamer
+from pyhudi.errors import ConfigError, InvalidRequestError, SourceError
 from pyhudi.spark import outcomes
 from pyhudi.streamer import ingest
 
@@ -140,6 +143,65 @@ def test_large_whole_numbers_and_fractions_in_other_parts_are_those_of_a_run_wit
         put(tmp_path / "landing", f"{number}.json", messages)
     rows, failed = check_errors(spark, tmp_path, source_class, options)
     assert ([row["x"] for row in rows], len(failed)) == ([*map(float, large), 0.5], 1)
+
+
+SQL = "hoodie.streamer.transformer.sql"
+KEYLESS = "SELECT nullif(id, 5) AS id, ts, x, 2 * id AS twice, _source_record FROM <SRC> WHERE ts < 9"
+
+
+def without_five(rows: pa.Table) -> pa.Table:
+    ids = pc.if_else(pc.equal(rows["id"], 5), pa.scalar(None, pa.int64()), rows["id"])
+    return rows.set_column(rows.column_names.index("id"), "id", ids)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "source_class"),
+    [
+        ("SqlQueryBasedTransformer", "JsonKafkaSource"),
+        ("SqlQueryBasedTransformer", "ParquetDFSSource"),
+        (pyhudi.streamer.RowWise(without_five), "JsonKafkaSource"),
+    ],
+    ids=["query and topic", "query and files", "row-wise"],
+)
+def test_rows_that_transformers_leave_without_a_key_are_in_the_error_table(
+    spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transformer: Any, source_class: str
+) -> None:
+    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 3)
+    topic, landing = broker.new_topic(partitions=2), tmp_path / "landing"
+    options = {"bootstrap.servers": broker.servers, TOPIC: topic, SQL: KEYLESS}
+    if source_class == "ParquetDFSSource":
+        options = {ROOT_OF_FILES: str(landing), SQL: KEYLESS}
+    portions = [
+        [{"id": 3, "ts": 1, "x": 1.5}, {"id": 5, "ts": 1, "x": 2.5}, {"id": None, "ts": 1, "x": 0.0}],
+        [{"id": 4, "ts": 1, "x": 1.5}, {"id": 5, "ts": 2, "x": 2.5}, {"id": 6, "ts": 8, "x": 0.5}],
+        [{"id": 3, "ts": 2, "x": 4.0}, {"id": 7, "ts": 8, "x": None}],
+    ]
+    for number, messages in enumerate(portions):
+        broker.send(topic, [*messages, b"{bad"], partition=number % 2)
+        put(landing, f"{number}.parquet", messages)
+        (landing / f"{number}b.parquet").write_bytes(b"PAR1 is none")
+        for name in (f"{number}.parquet", f"{number}b.parquet"):
+            os.utime(landing / name, (1_700_000_000 + number, 1_700_000_000 + number))
+        if number:
+            rows, failed = check_errors(spark, tmp_path, source_class, options, transformer_class=transformer)
+    assert [row["id"] for row in rows] == [3, 4, 6, 7]
+    assert len(failed) == 6
+    reasons = [row["reason"] for row in failed]
+    assert reasons.count("RECORD_CREATION") == 3
+
+
+def test_rows_whose_record_a_query_drops_are_not_checked_and_one_that_it_changes_is_refused(
+    spark: Any, tmp_path: Path
+) -> None:
+    put(tmp_path / "landing", "1.json", [{"id": 1, "ts": 1}, {"id": 2, "ts": 1}])
+    (tmp_path / "landing" / "2.json").write_text("{bad")
+    options = {ROOT_OF_FILES: str(tmp_path / "landing"), SQL: "SELECT id, ts FROM <SRC>"}
+    query = "SqlQueryBasedTransformer"
+    rows, failed = check_errors(spark, tmp_path, "JsonDFSSource", options, transformer_class=query)
+    assert (len(rows), len(failed)) == (2, 1)
+    options |= {**ERRORS, PATH: str(tmp_path / "errors"), SQL: "SELECT id, ts, 'x' AS _source_record FROM <SRC>"}
+    with pytest.raises(InvalidRequestError, match="leave this column as it is"):
+        run(tmp_path / "t", "JsonDFSSource", options, spark=spark, transformer_class=query)
 
 
 def test_first_batch_without_a_record_that_can_be_read_is_refused_for_want_of_columns(

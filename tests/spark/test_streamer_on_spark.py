@@ -206,10 +206,6 @@ def test_error_of_a_part_is_found_behind_a_message_that_imitates_one() -> None:
 
 
 REFUSED: dict[str, dict[str, Any]] = {
-    "an error table with transformers": {
-        "transformer_class": "FlatteningTransformer",
-        "hoodie_conf": {"hoodie.errortable.enable": "true", "hoodie.errortable.base.path": "/none"},
-    },
     "ordering fields behind SQL": {
         "source_ordering_fields": None,
         "transformer_class": "SqlQueryBasedTransformer",

@@ -15,7 +15,17 @@ from pyhudi.config.payloads import rule_of_payload
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.streamer.batch import Batch, without_columns
+from pyhudi.streamer.batch import Batch, keys_of, without_columns
+from pyhudi.streamer.checked_on_spark import (
+    RowCheck,
+    frame_of,
+    lost_by_part,
+    lost_rows,
+    mapped,
+    numbered_parts,
+    numbered_rows,
+    without_record,
+)
 from pyhudi.streamer.error_table import ERROR_ROWS, ErrorTable
 from pyhudi.streamer.parts_apart import (
     PartReading,
@@ -29,10 +39,11 @@ from pyhudi.streamer.parts_apart import (
     told_parts,
 )
 from pyhudi.streamer.settings import Settings
+from pyhudi.streamer.sources.apart import RECORD
 from pyhudi.streamer.sources.protocol import Part, Parts, Pull, Source
 from pyhudi.streamer.sources.routed import RoutedSource
 from pyhudi.streamer.tasks_on_spark import BatchTasks
-from pyhudi.streamer.transformers import MadeWithout, RowWise, derived_columns
+from pyhudi.streamer.transformers import MadeWithout, RowWise, Transform, derived_columns
 from pyhudi.streamer.transformers_on_spark import no_batches, rows_of_batch
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
@@ -52,15 +63,13 @@ _OF_TRANSFORMERS: Final = {"spark.sql.session.timeZone": "UTC"}
 """The settings of the session of transformers: hours and days are those of a run without Spark."""
 
 
-def spark_engine(spark: SparkSession, settings: Settings, errors: ErrorTable | None) -> SparkEngine:
+def spark_engine(spark: SparkSession, settings: Settings) -> SparkEngine:
     """The engine of a streamer on Spark. Raises `UnsupportedFeatureError` for what it does not do there. Cost: none."""
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - PySpark is an extra
     from pyhudi.spark.frames import session_of_its_own  # noqa: PLC0415 - as above
     from pyhudi.spark.settings import is_connect  # noqa: PLC0415 - as above
 
     if settings.transforms:
-        if errors is not None:
-            raise _refused("an error table with transformers", "leave one of them, or spark, out")
         if is_connect(spark) and settings.group(KafkaOptions).route_values is not None:
             raise _refused(
                 "over Spark Connect a topic for many tables with transformers, as sessions do not share rows there,",
@@ -115,7 +124,7 @@ def batch_on_spark(
         if pull.parts is None:
             raise _refused("this source, whose rows tasks cannot read in parts,", _WITHOUT, settings)
         if errors is not None:
-            return _batch_apart(engine, pull.parts, settings, table, config, errors, stored)
+            return _batch_apart(engine, made_without, pull.parts, settings, table, config, errors, stored)
         if settings.changes is not None:
             reading, _, of_parts, tasks = _told_apart(engine, pull.parts, settings, table, config, errors, stored)
             read = functools.partial(good_rows, reading, of_parts)
@@ -130,17 +139,31 @@ def batch_on_spark(
         transforms = transforms if stored is None else ()
     if columns is None:
         return None
-    if transforms and stored is not None:
-        both = [name for name in columns.names if name in stored.names]
-        with_values = set[str]().union(*tasks.tell(functools.partial(_with_values, read, both)))
-        filled = [name for name in both if name not in with_values]
-        derived = derived_columns(columns, filled, transforms, made_without)
-        columns = pa.schema([field for field in columns if field.name not in derived])
-    return Batch(rows=rows_of_batch(tasks, read, columns, transforms))
+    given = _given_columns(tasks, read, columns, transforms, stored, made_without)
+    return Batch(rows=rows_of_batch(tasks, read, given, transforms))
+
+
+def _given_columns(
+    tasks: BatchTasks,
+    read: Batches,
+    columns: pa.Schema,
+    transforms: Sequence[Transform],
+    stored: pa.Schema | None,
+    made_without: MadeWithout,
+) -> pa.Schema:
+    """The columns without those that transformers made themselves in earlier batches. Cost: a read of the parts."""
+    if not transforms or stored is None:
+        return columns
+    both = [name for name in columns.names if name in stored.names]
+    with_values = set[str]().union(*tasks.tell(functools.partial(_with_values, read, both)))
+    filled = [name for name in both if name not in with_values]
+    derived = derived_columns(columns, filled, transforms, made_without)
+    return pa.schema([field for field in columns if field.name not in derived])
 
 
 def _batch_apart(
     engine: SparkEngine,
+    made_without: MadeWithout,
     parts: Parts,
     settings: Settings,
     table: TableState | None,
@@ -148,22 +171,45 @@ def _batch_apart(
     errors: ErrorTable,
     stored: pa.Schema | None,
 ) -> Batch | None:
-    """The rows of a batch, and those of the error table: see `parts_apart.py`. Cost: that of `_told_apart`."""
+    """The rows of a batch, and those of the error table: see `parts_apart.py`.
+
+    Cost: that of `_told_apart`; with transformers that of `_given_columns`, and a job that finds rows without a key.
+    """
     reading, told, columns, tasks = _told_apart(engine, parts, settings, table, config, errors, stored)
     failed = sum(part.failed or 0 for part in told)
-    kept = columns_of_rows(reading, columns) if columns.names else stored if stored is not None else settings.schema
-    if kept is None:
-        if failed:
-            raise without_columns(next(part.reason for part in told if part.reason is not None), failed)
-        return None
-    good = functools.partial(good_rows, reading, columns)
     bad = functools.partial(bad_rows, reading, columns, errors.target)
     failing = [part for part, said in zip(tasks.parts, told, strict=True) if said.failed]
-    return Batch(
-        rows=(tasks if columns.names else BatchTasks(engine)).rows(good, kept),
-        errors=tasks.with_parts(failing).rows(bad, ERROR_ROWS),
-        failed=failed,
-    )
+    errors_of_parts = tasks.with_parts(failing).rows(bad, ERROR_ROWS)
+    if not columns.names:
+        kept = stored if stored is not None else settings.schema
+        if kept is None:
+            if failed:
+                raise without_columns(next(part.reason for part in told if part.reason is not None), failed)
+            return None
+        rows = rows_of_batch(BatchTasks(engine), no_batches, kept, settings.transforms if stored is None else ())
+        return Batch(rows=rows, errors=errors_of_parts, failed=failed)
+    if not settings.transforms:
+        good = functools.partial(good_rows, reading, columns)
+        return Batch(rows=tasks.rows(good, columns_of_rows(reading, columns)), errors=errors_of_parts, failed=failed)
+    numbered = tasks.with_parts(numbered_parts(tasks.parts))
+    read = functools.partial(numbered_rows, reading, columns)
+    given = _given_columns(numbered, read, columns, settings.transforms, stored, made_without)
+    made = rows_of_batch(numbered, read, given, settings.transforms)
+    of_made = engine.schema_of(made)
+    if RECORD not in of_made.names:  # then nothing says where a row comes from, and all stay
+        return Batch(rows=made, errors=errors_of_parts, failed=failed)
+    if not errors.settings.checks_rows:
+        rest = pa.schema([field for field in of_made if field.name != RECORD])
+        return Batch(rows=mapped(made, without_record, rest), errors=errors_of_parts, failed=failed)
+    check = RowCheck(keys_of(settings, table, config), stored if settings.changes is None else None)
+    lost = lost_by_part(numbered, made, check)
+    found = errors_of_parts
+    if lost:
+        found = lost_rows(numbered, reading, made, check, set(lost), errors.target)
+        if failing:
+            found = found.unionAll(frame_of(engine, errors_of_parts))
+    rows = mapped(made, check.good, check.columns(of_made))
+    return Batch(rows=rows, errors=found, failed=failed + sum(lost.values()))
 
 
 def _told_apart(

@@ -48,7 +48,8 @@ ERROR_ROWS: Final = pa.schema(
 )
 """The columns of an error table."""
 _PASSED_ON: Final = ("hoodie.write.lock.", "hoodie.write.concurrency.", "hoodie.write.table.version")
-_NO_ROW: Final = "RECORD_CREATION"
+NO_ROW: Final = "RECORD_CREATION"
+"""JVM Hudi's name for the reason of a row that cannot be in the table."""
 _log = logging.getLogger("pyhudi")
 
 
@@ -115,7 +116,7 @@ def without_key_or_value(
     is_failed = np.logical_or.reduce(list(reasons.values()))
     lost = rows.filter(pa.array(is_failed))
     failed = [
-        FailedRecord(number, _NO_ROW, reason)
+        FailedRecord(number, NO_ROW, reason)
         for number, reason in zip(lost[RECORD].to_pylist(), reason_of[is_failed], strict=True)
     ]
     return rows.filter(pa.array(~is_failed)), failed, lost
@@ -127,7 +128,7 @@ def error_rows(target: str, apart: Apart, failed: Sequence[FailedRecord], lost: 
     `lost`: the rows that some of these had become; a record without a text is kept as the JSON of its row. A file that
     cannot be read as a whole is kept by its name.
     """
-    texts = _as_json(lost)
+    texts = as_json(lost)
     ids, columns = [], []
     for record, origin in zip(failed, apart.origins([record.number for record in failed]), strict=True):
         payload = texts.get(record.number) if origin.payload is None else origin.payload
@@ -139,7 +140,8 @@ def error_rows(target: str, apart: Apart, failed: Sequence[FailedRecord], lost: 
     )
 
 
-def _as_json(rows: pa.Table) -> dict[int, bytes]:
+def as_json(rows: pa.Table) -> dict[int, bytes]:
+    """Rows as JSON, by the numbers of their records."""
     return {row.pop(RECORD): json.dumps(row, default=str, ensure_ascii=False).encode() for row in rows.to_pylist()}
 
 

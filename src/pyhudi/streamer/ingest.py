@@ -94,7 +94,7 @@ def new_ingestion(
     engine: Engine = LocalEngine()
     make: BatchOf = batch_of
     if spark is not None:
-        on_spark = spark_engine(spark, settings, errors)
+        on_spark = spark_engine(spark, settings)
         engine, make = on_spark, functools.partial(batch_on_spark, on_spark, made_without_on(on_spark))
         source = source_on_spark(spark, source)
     return Ingestion(

@@ -96,9 +96,13 @@ def reading_of(
     errors: ErrorTable | None,
     stored: pa.Schema | None,
 ) -> PartReading:
-    """How the parts of a streamer's batch are read, as `batch_of` reads it whole. Cost: none."""
+    """How the parts of a streamer's batch are read, as `batch_of` reads it whole. Cost: none.
+
+    Rows that go through transformers are checked behind these (`checked_on_spark.py`).
+    """
     checks_types = errors is not None and errors.settings.checks_types
-    keys = keys_of(settings, table, config) if errors is not None and errors.settings.checks_rows else None
+    has_own_rows = errors is not None and errors.settings.checks_rows and not settings.transforms
+    keys = keys_of(settings, table, config) if has_own_rows else None
     wanted = settings.schema
     if settings.changes is None:
         return PartReading(wanted=wanted, stored=stored, fits=checks_types, keys=keys, table=stored)
@@ -163,18 +167,19 @@ def columns_of_rows(reading: PartReading, columns: pa.Schema) -> pa.Schema:
 
 def good_rows(reading: PartReading, columns: pa.Schema, part: PartToRead) -> Iterator[pa.RecordBatch]:
     """The rows of a part that go into the table. `columns`: as of `told_parts`. Cost: a read of the part."""
-    rows, _, _ = _checked(reading, _rows(_read(reading, part), columns))
+    rows, _, _ = _checked(reading, rows_of_part(read_part(reading, part), columns))
     yield from rows.drop([RECORD]).to_batches()
 
 
 def bad_rows(reading: PartReading, columns: pa.Schema, target: str, part: PartToRead) -> Iterator[pa.RecordBatch]:
     """The rows of the error table for the records of a part that fail; see `error_rows`. Cost: a read of the part."""
-    apart = _read(reading, part)
-    _, failed, lost = _checked(reading, _rows(apart, columns))
+    apart = read_part(reading, part)
+    _, failed, lost = _checked(reading, rows_of_part(apart, columns))
     yield from error_rows(target, apart, (*apart.failed, *failed), lost).to_batches()
 
 
-def _read(reading: PartReading, part: PartToRead) -> Apart:
+def read_part(reading: PartReading, part: PartToRead) -> Apart:
+    """The rows of a part, with columns of its own, apart from the records that cannot be read. Cost: a read of it."""
     if reading.changes is not None:
         return reading.changes.read(part.part, part.values)
     return part.part.read_apart(reading.wanted, reading.stored, fits=reading.fits)
@@ -193,12 +198,12 @@ def _told(reading: PartReading, part: Part, columns: pa.Schema | None = None) ->
     """What a part says; with `columns` where its own do not say how many of its records fail."""
     changes: ToldChanges | None = None
     if reading.changes is None:
-        apart = _read(reading, PartToRead(part))
+        apart = read_part(reading, PartToRead(part))
     else:
         apart, changes = reading.changes.told(part)
     failed: int | None = None
     try:
-        rows = apart.rows if columns is None else _rows(apart, columns)
+        rows = apart.rows if columns is None else rows_of_part(apart, columns)
         failed = len(apart.failed) + len(_checked(reading, rows)[1])
     except ConfigError:  # another part may have the key columns
         if columns is not None:
@@ -212,7 +217,7 @@ def _told(reading: PartReading, part: Part, columns: pa.Schema | None = None) ->
     )
 
 
-def _rows(apart: Apart, columns: pa.Schema) -> pa.Table:
+def rows_of_part(apart: Apart, columns: pa.Schema) -> pa.Table:
     """The rows of a part, with the columns of all parts; none where all of its records fail."""
     return align(with_fractions(apart.rows, columns), columns) if apart.rows.column_names else columns.empty_table()
 

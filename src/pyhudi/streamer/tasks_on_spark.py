@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.streamer.parts_apart import PartToRead
-from pyhudi.streamer.sources.protocol import Part, Parts
+from pyhudi.streamer.sources.protocol import Parts
 
 if TYPE_CHECKING:
     from pyhudi.spark.engine import SparkEngine
@@ -22,12 +21,21 @@ R = TypeVar("R")
 _COLUMNS = "read the columns of a batch"
 
 
+class SizedPart(Protocol):
+    """A part, or what says more of one, as functions over it take it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Part.size_bytes`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BatchTasks:
     """Parts of a batch. `kept`: what Spark keeps of them; None where they are read from the source."""
 
     engine: SparkEngine
-    parts: Sequence[Part | PartToRead] = ()
+    parts: Sequence[SizedPart] = ()
     kept: KeptOfTaker | None = None
 
     @classmethod
@@ -35,7 +43,7 @@ class BatchTasks:
         """All parts of a batch."""
         return cls(engine, tuple(parts.tasks), parts.kept)
 
-    def with_parts(self, parts: Sequence[Part | PartToRead]) -> BatchTasks:
+    def with_parts(self, parts: Sequence[SizedPart]) -> BatchTasks:
         """The same of other parts, or of some of them."""
         return replace(self, parts=tuple(parts))
 
@@ -47,9 +55,7 @@ class BatchTasks:
         run = functools.partial(_told_by, function)
         return self.engine.map(run, self.parts, size_bytes=size, description=_COLUMNS)
 
-    def rows(
-        self, read: Callable[[Any], Iterator[pa.RecordBatch]], columns: pa.Schema
-    ) -> PartsOfRows[Part | PartToRead]:
+    def rows(self, read: Callable[[Any], Iterator[pa.RecordBatch]], columns: pa.Schema) -> PartsOfRows[SizedPart]:
         """The rows that a function yields of the parts, which have these columns. Cost: none."""
         from pyhudi.spark.parts import PartsOfRows  # noqa: PLC0415 - PySpark is an extra
 
@@ -60,6 +66,6 @@ class BatchTasks:
         return min(len(self.parts), 2 * self.engine.parallelism)
 
 
-def _told_by(function: Callable[[Any], R], context: TaskContext, part: Part | PartToRead) -> R:
+def _told_by(function: Callable[[Any], R], context: TaskContext, part: SizedPart) -> R:
     del context
     return function(part)

@@ -14,7 +14,7 @@ from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 from pyhudi.streamer.parts_apart import PartToRead
 from pyhudi.streamer.sources.protocol import Part
-from pyhudi.streamer.tasks_on_spark import BatchTasks
+from pyhudi.streamer.tasks_on_spark import BatchTasks, SizedPart
 from pyhudi.streamer.transformers import ANSWERS_MAX, SOURCE, MadeWithout, Query, RowWise, Transform, transformed
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def rows_of_batch(
     batches: Callable[[Any], Iterator[pa.RecordBatch]],
     columns: pa.Schema,
     transforms: Sequence[Transform],
-) -> DataFrame | PartsOfRows[Part | PartToRead]:
+) -> DataFrame | PartsOfRows[SizedPart]:
     """The rows of the parts, which have these columns, after all transformers.
 
     The first ones run where the parts are read, up to the first one that is not row-wise. Raises `InvalidRequestError`
