@@ -1,6 +1,7 @@
-"""Engine on Spark: tasks run in Python workers through `mapInArrow`, one Spark job per call.
+"""Engine on Spark: tasks run in Python workers, one Spark job per call.
 
-It uses only the DataFrame API, so the same code runs on a local session, on a cluster and through Spark Connect.
+Rows of Spark reach them through `mapInArrow`, so the same code runs on a local session, on a cluster and through Spark
+Connect. How tasks that need no such rows get there is for `task_jobs` to say.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from pyhudi.spark.parcels import (
     READERS_PER_CORE,
     TASK,
     Delivery,
+    SentTasks,
     blocks,
     delivered,
     opened,
@@ -50,7 +52,6 @@ from pyhudi.spark.parcels import (
     parcel,
     readers_of,
     rows_of_block,
-    sent_tasks,
     task_parcels,
     tasks_of,
 )
@@ -58,14 +59,13 @@ from pyhudi.spark.parquet_ranges import ListedFile, RowsNotReadError, ScannedCol
 from pyhudi.spark.parts import PLACE, PartsOfRows, frame_of_parts, numbered_frame, rows_of_part
 from pyhudi.spark.plain_scans import PlainScan, plain_scan
 from pyhudi.spark.settings import is_connect, runs_here, setting
+from pyhudi.spark.task_jobs import InArrow, results_of_tasks
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
 
 S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
-InArrow = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""What Spark runs over the batches of a partition."""
 
 IN_PROCESS_BYTES_MAX = 32 << 20
 """Tasks that together read and write fewer bytes run in this process, because a Spark job would cost more."""
@@ -173,9 +173,8 @@ class SparkEngine:
                 yield outcome(index, function, _task_context(index, stage), task)
 
         # One task for each reader, so that a worker loads the tasks that it runs, and no other.
-        given = sent_tasks(self.spark, np.arange(len(tasks)), tasks)
-        outcomes = given.frame.mapInArrow(run, OUTCOME_DDL)
-        return collected(outcomes, description, tasks=len(tasks))
+        given = SentTasks(self.spark, np.arange(len(tasks)), tasks)
+        return results_of_tasks(given, run, description=description)
 
     def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
         """See `Engine.exchange`. The rows pass through a shuffle of Spark, in blocks.
@@ -236,8 +235,8 @@ class SparkEngine:
             if scan is not None and all_read_alike(self, scan):
                 read = functools.partial(rows_of_ranges, scan.columns)
                 with suppress(RowsNotReadError):
-                    given = sent_tasks(self.spark, np.arange(len(scan.splits)), scan.splits)
-                    return results_of_parts(given, read, function, schema, description)
+                    splits = SentTasks(self.spark, np.arange(len(scan.splits)), scan.splits)
+                    return results_of_parts(splits, read, function, schema, description)
             arranged = arrange(rows, distribution, parallelism=self.parallelism)
         arranged = crossing_rows(arranged, schema)
         *before, last = limits_of_batches(self.spark, schema)
@@ -263,7 +262,7 @@ class SparkEngine:
 
 
 def results_of_parts(
-    given: Delivery,
+    given: Delivery | SentTasks,
     read: Callable[[Any], Iterator[pa.RecordBatch]],
     function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
     schema: pa.Schema,
@@ -278,8 +277,7 @@ def results_of_parts(
         rows = itertools.chain.from_iterable(read(part) for _, part in opened_parts(batches))
         yield outcome(context.partition, function, context, conformed(rows, schema))
 
-    outcomes = under(given.frame.mapInArrow(run, OUTCOME_DDL), given.limits)
-    return collected(outcomes, description, tasks=given.readers)
+    return results_of_tasks(given, run, description=description)
 
 
 def all_read_alike(engine: SparkEngine, scan: PlainScan) -> bool:

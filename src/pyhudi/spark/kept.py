@@ -27,7 +27,7 @@ from pyhudi.errors import HudiError, SourceDataLostError
 from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.frames import under
 from pyhudi.spark.outcomes import OUTCOME_DDL, RowsFailedError, collected, outcome
-from pyhudi.spark.parcels import BATCH_LIMITS, Delivery, opened_tasks, sent_tasks
+from pyhudi.spark.parcels import BATCH_LIMITS, Delivery, SentTasks, opened_tasks
 from pyhudi.spark.workers import begin_task
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def kept_rows(
         except HudiError as error:
             raise RowsFailedError(error) from error
 
-    given = sent_tasks(spark, reader_of, parts)
+    given = SentTasks(spark, reader_of, parts)
     frame = given.frame.mapInArrow(run, _DDL).persist()
     try:
         counts: dict[int, dict[int, KeptPiece]] = defaultdict(dict)

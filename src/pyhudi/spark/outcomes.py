@@ -1,4 +1,4 @@
-"""Outcomes of tasks on Spark: their results, or the error that one raised, as rows of a DataFrame."""
+"""Outcomes of tasks on Spark: their results, or the error that one raised, as rows of a DataFrame or an RDD."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark import cloudpickle
+from pyspark import RDD, SparkContext, cloudpickle
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 
 from pyhudi import errors
 from pyhudi.errors import ConfigError, HudiError, InternalError, OutOfSpaceError, WorkerEnvironmentError
@@ -32,6 +32,8 @@ _OUTCOMES = pa.schema(
         pa.field("outcome", pa.binary(), nullable=False),
     ]
 )
+OutcomeTuple: TypeAlias = tuple[int, int, int, bytes]
+"""A row of `OUTCOME_DDL`."""
 PIECE_BYTES: Final = 1 << 20
 """A longer outcome comes in pieces of so much, each a row: Spark may refuse to collect it at once."""
 
@@ -113,7 +115,7 @@ def outcome_rows(task: int, content: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns), schema=_OUTCOMES)
 
 
-def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None) -> list[Any]:
+def collected(outcomes: DataFrame | RDD[OutcomeTuple], description: str, *, tasks: int | None = None) -> list[Any]:
     """Run the job and return its results in the order of the tasks, or raise the first error among them.
 
     `tasks`: how many there are, if that is known. Results of so many that Spark might refuse to collect them at once
@@ -141,7 +143,7 @@ def collected(outcomes: DataFrame, description: str, *, tasks: int | None = None
     return [results[index] for index in sorted(results)]
 
 
-def _joined(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
+def _joined(rows: Iterable[Row | OutcomeTuple]) -> Iterator[tuple[int, bytes]]:
     """The tasks and their outcomes, from rows of pieces in any order."""
     waiting: dict[int, dict[int, bytes]] = defaultdict(dict)
     for task, piece, pieces, content in rows:
@@ -154,27 +156,33 @@ def _joined(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
             yield task, b"".join(found[number] for number in range(pieces))
 
 
-def _rows(outcomes: DataFrame, tasks: int) -> Iterator[Row]:
-    spark = outcomes.sparkSession
-    limit = None if is_connect(spark) else _max_result_size(spark)
+def _rows(outcomes: DataFrame | RDD[OutcomeTuple], tasks: int) -> Iterator[Row | OutcomeTuple]:
+    context = _context(outcomes)
+    limit = None if context is None else _max_result_size(context)
     parts = 1 if limit is None else -(-tasks * RESULT_BYTES * 2 // limit)
     if parts <= 1:
         try:
-            rows: list[Row] = outcomes.collect()
+            return iter(outcomes.collect())
         except Exception as error:  # of the JVM: there is no one class for it
             if limit is None or not _MORE_THAN_COLLECTED.search(str(error)):
                 raise
             parts = PARTS_OF_LARGE
-        else:
-            return iter(rows)
     # One job for each part. The first one runs the tasks; the others read what the shuffle has kept.
-    spread: Iterator[Row] = outcomes.repartition(parts, "task", "piece").toLocalIterator()
-    return spread
+    if isinstance(outcomes, DataFrame):
+        return outcomes.repartition(parts, "task", "piece").toLocalIterator()
+    return outcomes.repartition(parts).toLocalIterator()
 
 
-def _max_result_size(spark: SparkSession) -> int | None:
+def _context(outcomes: DataFrame | RDD[OutcomeTuple]) -> SparkContext | None:
+    """The context of the application; None for Spark Connect."""
+    if not isinstance(outcomes, DataFrame):
+        return outcomes.context
+    return None if is_connect(outcomes.sparkSession) else outcomes.sparkSession.sparkContext
+
+
+def _max_result_size(context: SparkContext) -> int | None:
     """The limit of the application in bytes; None: there is none."""
-    text = spark.sparkContext._conf.get(_MAX_RESULT_SIZE, "1g")  # `getConf` copies all settings, one by one
+    text = context._conf.get(_MAX_RESULT_SIZE, "1g")  # `getConf` copies all settings, one by one
     size = re.fullmatch(r"(\d+)([a-z]*)", text.strip().lower())
     if size is None or size.group(2) not in _UNITS:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -59,16 +59,17 @@ Numbers = npt.NDArray[np.int64]
 
 
 def task_parcels(spark: SparkSession, reader_of: Numbers, tasks: Sequence[Any]) -> DataFrame:
+    """`parcels_of_tasks` as the rows of a DataFrame."""
+    parcels = pa.Table.from_batches(parcels_of_tasks(reader_of, tasks), _PARCELS)
+    return frame_of_arrow(spark, parcels.combine_chunks())
+
+
+def parcels_of_tasks(reader_of: Numbers, tasks: Sequence[Any]) -> list[pa.RecordBatch]:
     """The tasks, numbered from 0, for their readers; those of one reader are neighbours. `tasks_of` opens them."""
-    portions = _portions(reader_of)
-    firsts = np.array([first for first, _ in portions], dtype=np.int64)
-    columns = [
-        pa.array(reader_of[firsts].astype(np.int32)),
-        pa.array(np.full(len(portions), TASK)),
-        pa.array(firsts),
-        pa.array([cloudpickle.dumps(list(tasks[first:end])) for first, end in portions], pa.binary()),
+    return [
+        parcel(int(reader_of[first]), TASK, first, cloudpickle.dumps(list(tasks[first:end])))
+        for first, end in _portions(reader_of)
     ]
-    return frame_of_arrow(spark, pa.Table.from_arrays(columns, schema=_PARCELS))
 
 
 def _portions(reader_of: Numbers) -> list[tuple[int, int]]:
@@ -142,7 +143,7 @@ def rows_of_block(block: bytes) -> AddressedRows:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Tasks for their readers: a partition of `frame` has those of one.
+    """Tasks that Spark keeps, for their readers: a partition of `frame` has those of one.
 
     `opened` gives the tasks of a partition, numbered. Where `limits` say so, Spark passes `frame` to Python in smaller
     batches (`under`).
@@ -150,14 +151,34 @@ class Delivery:
 
     frame: DataFrame
     readers: int
-    opened: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, Any]]] = opened_tasks
+    opened: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, Any]]]
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
-def sent_tasks(spark: SparkSession, reader_of: Numbers, tasks: Sequence[Any]) -> Delivery:
-    """The tasks, which the driver sends to their readers. Cost: a shuffle."""
-    readers = int(reader_of.max(initial=0)) + 1
-    return Delivery(delivered(task_parcels(spark, reader_of, tasks), readers), readers)
+@dataclass(frozen=True, slots=True)
+class SentTasks:
+    """Tasks that the driver sends to their readers."""
+
+    spark: SparkSession
+    reader_of: Numbers
+    tasks: Sequence[Any]
+
+    limits: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def frame(self) -> DataFrame:
+        """As of `Delivery`. Cost: a shuffle, whenever Spark evaluates it."""
+        return delivered(task_parcels(self.spark, self.reader_of, self.tasks), self.readers)
+
+    @property
+    def readers(self) -> int:
+        """How many there are."""
+        return int(self.reader_of.max(initial=0)) + 1
+
+    @property
+    def opened(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, Any]]]:
+        """As of `Delivery`."""
+        return opened_tasks
 
 
 def readers_of(sizes: Numbers, readers: int) -> Numbers:

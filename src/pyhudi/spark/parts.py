@@ -24,8 +24,8 @@ from pyhudi.spark.outcomes import RowsFailedError
 from pyhudi.spark.parcels import (
     BLOCK_BYTES,
     Delivery,
+    SentTasks,
     readers_of_parts,
-    sent_tasks,
 )
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.spark.workers import begin_task
@@ -71,11 +71,11 @@ class PartsOfRows(Generic[T]):
         """For each part the task that reads it: a task reads about as much as one of a write."""
         return readers_of_parts(self.sizes, parallelism, readers_max)
 
-    def delivery(self, spark: SparkSession, parallelism: int, readers_max: int | None = None) -> Delivery:
+    def delivery(self, spark: SparkSession, parallelism: int, readers_max: int | None = None) -> Delivery | SentTasks:
         """The parts for the tasks that read them. Cost: no job."""
         reader_of = self.readers(parallelism, readers_max)
         if self.kept is None:
-            return sent_tasks(spark, reader_of, self.parts)
+            return SentTasks(spark, reader_of, self.parts)
         return self.kept.delivery(self.parts, int(reader_of.max()) + 1)
 
     def without_parts(self) -> PartsOfRows[T]:

@@ -25,6 +25,9 @@ _DEFAULTS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     # The number of Spark tasks that look up a list of files. Spark's default is one task per file.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
+    # Spark sets this variable for the workers of its queries alone. With it the tasks of RDDs run in the same workers,
+    # which else were started, and had all they import, a second time.
+    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
 }
 _DEFAULTS_ON_ONE_MACHINE: Mapping[str, str] = {
     # The cost of opening a file, in bytes read. Spark's default of 4 MiB suits object stores. For local files it is too
