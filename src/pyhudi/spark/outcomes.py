@@ -168,9 +168,9 @@ def _rows(outcomes: DataFrame | RDD[OutcomeTuple], tasks: int) -> Iterator[Row |
                 raise
             parts = PARTS_OF_LARGE
     # One job for each part. The first one runs the tasks; the others read what the shuffle has kept.
-    if isinstance(outcomes, DataFrame):
-        return outcomes.repartition(parts, "task", "piece").toLocalIterator()
-    return outcomes.repartition(parts).toLocalIterator()
+    frame = outcomes if isinstance(outcomes, DataFrame) else outcomes.toDF(OUTCOME_DDL)
+    spread: Iterator[Row] = frame.repartition(parts, "task", "piece").toLocalIterator()
+    return spread
 
 
 def _context(outcomes: DataFrame | RDD[OutcomeTuple]) -> SparkContext | None:
