@@ -216,3 +216,31 @@ def test_newest_write_of_jvm_hudi_of_each_kind_is_rolled_back_and_an_older_one_b
     assert not state(path).timeline.pending_rollbacks
     oracle.write(path, batch(42), given)
     check_same(oracle, path)
+
+
+@pytest.mark.parametrize(("version", "table_type"), EVERY_TABLE)
+def test_rollback_that_jvm_hudi_refused_for_a_savepoint_is_removed_by_our_write(
+    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options(table_type)
+    path, name = tmp_path / "t", f"kept_{version}_{table_type}"
+    oracle.write(path, batch(0), given)
+    oracle.write(path, batch(1), given)
+    kept = newest(path)
+    oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    oracle.sql(f"CALL create_savepoint(path => '{path}', commit_time => '{kept}', user => 'u', comments => 'c')")
+    for refused in (
+        lambda: oracle.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{kept}')"),
+        lambda: oracle.write(path, batch(2), given),
+    ):
+        with pytest.raises(OracleError, match="savepointed commit"):
+            refused()
+    before = check_same(oracle, path)
+
+    let_time_pass(path)
+    ours(path).upsert(batch(3).slice(8))
+
+    assert not state(path).timeline.pending_rollbacks
+    assert check_same(oracle, path).num_rows == before.num_rows + 1
+    oracle.write(path, batch(4), given)
+    check_same(oracle, path)

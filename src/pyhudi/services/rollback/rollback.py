@@ -369,15 +369,20 @@ def running_in_jvm(table: TableState, settings: HeartbeatSettings, environment: 
     return left
 
 
-def _is_built_on(table: TableState, instant_time: str) -> bool:
-    """Whether a completed write is on the timeline, and completed writes after it.
+def _why_refused(table: TableState, instant_time: str) -> str | None:
+    """Why JVM Hudi refuses to roll a completed write back; None where it does not, or the write is not completed.
 
     JVM Hudi puts the plan of a rollback, marks it inflight, and refuses it only then; each of its own writes fails from
     then on. It takes the completed instant away before it deletes anything.
     """
     writes = {str(write.requested_time): position_of(write) for write in table.timeline.completed_writes}
     position = writes.get(instant_time)
-    return position is not None and max(writes.values()) > position
+    if position is None:
+        return None
+    if max(writes.values()) > position:
+        return "later writes follow"
+    kept = (i for i in table.timeline.instants if i.action is Action.SAVEPOINT and i.state is InstantState.COMPLETED)
+    return "a savepoint keeps the write" if any(i.requested_time == instant_time for i in kept) else None
 
 
 def resume_rollbacks(
@@ -397,8 +402,9 @@ def resume_rollbacks(
     for rollback, plan in _begun_rollbacks(table):
         if plan.instant_time in besides:
             continue
-        if not plan.is_ours and not for_restore and _is_built_on(table, plan.instant_time):
-            _log.warning("a rollback of %s that JVM Hudi refused is removed: later writes follow", plan.instant_time)
+        refused = None if plan.is_ours or for_restore else _why_refused(table, plan.instant_time)
+        if refused is not None:
+            _log.warning("a rollback of %s that JVM Hudi refused is removed: %s", plan.instant_time, refused)
             table.storage.delete(instant_path(replace(rollback, state=InstantState.INFLIGHT), table.version))
             table.storage.delete(instant_path(replace(rollback, state=InstantState.REQUESTED), table.version))
             continue

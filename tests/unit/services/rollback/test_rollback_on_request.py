@@ -70,16 +70,22 @@ def test_the_newest_write_is_taken_back_and_then_the_one_before(kind: TableBuild
     assert_nothing_left_over(storage)
 
 
+@pytest.mark.parametrize("is_kept", [False, True], ids=["later write", "savepoint"])
 @every_kind
-def test_rollback_that_jvm_hudi_began_and_refused_is_removed_and_nothing_is_lost(kind: TableBuilder) -> None:
+def test_rollback_that_jvm_hudi_began_and_refused_is_removed_and_nothing_is_lost(
+    kind: TableBuilder, is_kept: bool
+) -> None:
     storage = prepared(kind)
-    first, _ = writes_of(storage)
+    first, second = writes_of(storage)
+    undone = second if is_kept else first
+    if is_kept:
+        opened(storage).savepoints.create(undone)
     table = load_table(storage)
-    instant = next(one for one in table.timeline.completed_writes if one.requested_time == first)
+    instant = next(one for one in table.timeline.completed_writes if one.requested_time == undone)
     requested = Instant(InstantTime("20260930000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
-    (path, *_) = sorted(info.path for info in storage.list_recursive("") if first in info.name and "city" in info.path)
+    (path, *_) = sorted(info.path for info in storage.list_recursive("") if undone in info.name and "city" in info.path)
     request = RollbackRequest(partition_path=path.rpartition("/")[0], files_to_be_deleted=(f"{storage.uri}/{path}",))
-    plan = RollbackPlan(instant_time=first, action=instant.action.value, requests=(request,), is_ours=False)
+    plan = RollbackPlan(instant_time=undone, action=instant.action.value, requests=(request,), is_ours=False)
     storage.put(instant_path(requested, table.version), encode_rollback_plan(plan))
     storage.put(instant_path(replace(requested, state=InstantState.INFLIGHT), table.version), b"")
 
@@ -88,7 +94,7 @@ def test_rollback_that_jvm_hudi_began_and_refused_is_removed_and_nothing_is_lost
     assert contents(storage) == SECOND | {(9, "lima", 9, "x")}
     assert storage.info(path) is not None
     assert not load_table(storage).timeline.pending_rollbacks
-    assert opened(storage).recovery.outcome_of(first) == "committed"
+    assert opened(storage).recovery.outcome_of(undone) == "committed"
 
 
 OTHERS: dict[str, Action] = {
