@@ -22,6 +22,7 @@ from tests.support.spark_streamers import ROOT_OF_FILES, TOPIC, check_equal, put
 
 import pyhudi
 import pyhudi.streamer
+from pyhudi.commands.command_line import main
 from pyhudi.errors import ConfigError, SchemaMismatchError, SourceError, UnsupportedFeatureError
 from pyhudi.spark import engine, outcomes
 
@@ -233,3 +234,31 @@ def test_block_of_the_page_ingests_files_on_spark(spark: Any, tmp_path: Path) ->
     (block,) = (block for block in blocks(ROOT / "docs/ingestion.md") if "/tmp/trips_on_spark" in block.code)
     run_block(block, {"pyhudi": pyhudi, "spark": spark}, folder=tmp_path)
     assert [row["city"] for row in stored(tmp_path / "trips_on_spark")[1]] == ["oslo"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_command_with_a_master_runs_in_tasks_of_spark(
+    spark: Any, tmp_path: Path, many: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "landing", "1.json", [{"id": 1, "ts": 1}, {"id": 2, "ts": 1}])
+    props = tmp_path / "conf" / "common.properties"
+    props.parent.mkdir()
+    props.write_text(f"{ROOT_OF_FILES}={tmp_path / 'landing'}\nhoodie.datasource.write.recordkey.field=id\n")
+    where = ["--target-base-path", str(tmp_path / "shop" / "t")]
+    if many:
+        with props.open("a") as file:
+            file.write("hoodie.streamer.ingestion.tablesToBeIngested=shop.t\n")
+        (props.parent / "shop_t_config.properties").touch()
+        where = ["--config-folder", str(props.parent), "--base-path-prefix", str(tmp_path)]
+    spark.sparkContext.setJobGroup(f"command {many}", "")
+
+    assert main(["streamer", *where, "--props", str(props), "--spark-master", "local[2]"]) == 0
+
+    assert "2 inserted" in capsys.readouterr().out
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup(f"command {many}")
+    assert pyhudi.HudiTable.for_path(tmp_path / "shop" / "t").scan().count() == 2
+
+
+def test_command_with_a_master_of_connect_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streamer", "--target-base-path", str(tmp_path / "t"), "--spark-master", "sc://host"]) == 2
+    assert "Spark Connect" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+import pyhudi
 from pyhudi.commands.arguments import JSON, argument, command, key_and_value
 from pyhudi.commands.output import Output, finish_output
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
@@ -68,6 +69,7 @@ _EPILOG = (
         metavar="CLASS",
         help=f"{_NO_NEW_DATA}: end after so many rounds without anything new ({_ROUNDS}, 3)",
     ),
+    argument("--spark-master", metavar="URL", help="read and write in tasks of Spark: its master, such as local[*]"),
     argument("--retry-on-source-failures", action="store_true", help="ask a source that fails again"),
     argument("--retry-interval-seconds", type=float, default=30, metavar="SECONDS"),
     argument("--max-retry-count", type=int, default=3, metavar="N"),
@@ -87,18 +89,31 @@ def streamer(chosen: argparse.Namespace, output: Output) -> int:
         raise ConfigError("--post-write-termination-strategy-class is for --continuous")
     conf = dict(chosen.hoodie_conf)
     ends = _termination(chosen.post_write_termination_strategy_class, conf.pop(_ROUNDS, "3"))
-    other = ("json", "hoodie_conf", "post_write_termination_strategy_class")
+    other = ("json", "hoodie_conf", "post_write_termination_strategy_class", "spark_master")
     arguments = {name: value for name, value in vars(chosen).items() if name not in other}
+    arguments |= {"hoodie_conf": conf, "spark": _session(chosen.spark_master)}
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if chosen.config_folder is None:
-            return _one_table({**arguments, "hoodie_conf": conf}, ends, output)
-        return _many_tables({**arguments, "hoodie_conf": conf}, ends, output)
+            return _one_table(arguments, ends, output)
+        return _many_tables(arguments, ends, output)
     except KeyboardInterrupt:
         output.note("stopped: what was not committed is read again by the next run")
         return INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def _session(master: str | None) -> Any:
+    """A session of Spark with this master; None without one."""
+    if master is None:
+        return None
+    if master.startswith("sc://"):
+        raise UnsupportedFeatureError(
+            "--spark-master is not for Spark Connect: call pyhudi.streamer.run(…, spark=session) in Python",
+            given=master,
+        )
+    return pyhudi.spark_session(master=master, app_name="pyhudi streamer")
 
 
 def _one_table(arguments: dict[str, Any], ends: Callable[[int], bool], output: Output) -> int:

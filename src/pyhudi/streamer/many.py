@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -127,23 +127,37 @@ def take_turns(
     turns: Sequence[Turn], *, continuous: bool, ends: Ends | None, threads: int = 1
 ) -> tuple[TableResult, ...]:
     """Rounds of tables, as `run_many` describes them, so many at a time."""
-    with ThreadPoolExecutor(threads, thread_name_prefix="pyhudi streamer") as pool:
-        try:
-            _rounds(pool, turns)
-            while continuous and not (ends is not None and ends([turn.as_result() for turn in turns])):
-                clock = turns[0].ingestion.environment.clock
-                clock.sleep(max(0.0, min(turn.next_at for turn in turns) - clock.monotonic()))
-                now = clock.monotonic()
-                _rounds(pool, sorted((turn for turn in turns if turn.next_at <= now), key=lambda turn: turn.next_at))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # an interruption waits for the rounds that run, not for all others
-            raise
+    _rounds(turns, threads)
+    while continuous and not (ends is not None and ends([turn.as_result() for turn in turns])):
+        clock = turns[0].ingestion.environment.clock
+        clock.sleep(max(0.0, min(turn.next_at for turn in turns) - clock.monotonic()))
+        now = clock.monotonic()
+        _rounds(sorted((turn for turn in turns if turn.next_at <= now), key=lambda turn: turn.next_at), threads)
     return tuple(turn.as_result() for turn in turns)
 
 
-def _rounds(pool: Executor, turns: Iterable[Turn]) -> None:
-    for _ in pool.map(_round, turns):
-        pass
+def _rounds(turns: Iterable[Turn], threads: int) -> None:
+    """A round of each, in threads that the caller starts: so jobs of Spark have its job group.
+
+    An interruption waits for the rounds that run, and not for the others.
+    """
+    free = threading.Semaphore(threads)
+    started: list[threading.Thread] = []
+    try:
+        for turn in turns:
+            free.acquire()
+            started.append(turn.ingestion.engine.thread(functools.partial(_round_of_some, free, turn)))
+            started[-1].start()
+    finally:
+        for thread in started:
+            thread.join()
+
+
+def _round_of_some(free: threading.Semaphore, turn: Turn) -> None:
+    try:
+        _round(turn)
+    finally:
+        free.release()
 
 
 def _round(turn: Turn) -> None:
