@@ -129,7 +129,7 @@ def _assert_nothing_left_over(storage: Storage, table: TableState) -> None:
     assert not table.timeline.pending_rollbacks
     passing = (".exchange", ".intents", ".runs", ".writers")
     for folder in (".hoodie/.temp", ".hoodie/.heartbeat", *(f".hoodie/.aux/{name}" for name in passing)):
-        assert storage.list_recursive(folder) == (), folder
+        assert [info.path for info in storage.list_recursive(folder)] == []
     pending = {instant.requested_time for instant in table.timeline.pending_compactions}
     completed = _completed(storage, table)
     for info in list_data_files(storage):
