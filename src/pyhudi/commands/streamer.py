@@ -89,9 +89,9 @@ def streamer(chosen: argparse.Namespace, output: Output) -> int:
         raise ConfigError("--post-write-termination-strategy-class is for --continuous")
     conf = dict(chosen.hoodie_conf)
     ends = _termination(chosen.post_write_termination_strategy_class, conf.pop(_ROUNDS, "3"))
-    other = ("json", "hoodie_conf", "post_write_termination_strategy_class", "spark_master")
+    other = ("json", "hoodie_conf", "post_write_termination_strategy_class")
     arguments = {name: value for name, value in vars(chosen).items() if name not in other}
-    arguments |= {"hoodie_conf": conf, "spark": _session(chosen.spark_master)}
+    arguments["hoodie_conf"] = conf
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if chosen.config_folder is None:
@@ -124,7 +124,8 @@ def _one_table(arguments: dict[str, Any], ends: Callable[[int], bool], output: O
         raise ConfigError("--base-path-prefix is for --config-folder")
     if arguments["continuous"]:
         arguments["post_write_termination"] = _shown(ends, output)
-    result = run_streamer(**arguments)
+    session = _session(arguments.pop("spark_master"))
+    result = run_streamer(**arguments, spark=session)
     if output.as_json:
         output.document(_document(result))
     elif not arguments["continuous"]:
@@ -142,7 +143,8 @@ def _many_tables(arguments: dict[str, Any], ends: Callable[[int], bool], output:
     if arguments.pop("target_table") is not None:
         raise ConfigError("--target-table is for one table: of many, the property file of each names it")
     continuous = arguments.pop("continuous")
-    configs = configs_of_folder(**arguments)
+    session = _session(arguments.pop("spark_master"))
+    configs = configs_of_folder(**arguments, spark=session)
     termination = _shown_of_many(ends, output) if continuous else None
     results = run_many(configs, continuous=continuous, post_write_termination=termination)
     if output.as_json:

@@ -143,19 +143,27 @@ def _rounds(turns: Iterable[Turn], threads: int) -> None:
     """
     free = threading.Semaphore(threads)
     started: list[threading.Thread] = []
+    ended: list[BaseException] = []
     try:
         for turn in turns:
             free.acquire()
-            started.append(turn.ingestion.engine.thread(functools.partial(_round_of_some, free, turn)))
+            if ended:
+                break
+            started.append(turn.ingestion.engine.thread(functools.partial(_round_of_some, free, ended, turn)))
             started[-1].start()
     finally:
         for thread in started:
             thread.join()
+    if ended:
+        raise ended[0]
 
 
-def _round_of_some(free: threading.Semaphore, turn: Turn) -> None:
+def _round_of_some(free: threading.Semaphore, ended: list[BaseException], turn: Turn) -> None:
+    """A round; what is to end the whole run, as an exit from a function of the user, is for the caller to raise."""
     try:
         _round(turn)
+    except BaseException as error:  # noqa: BLE001 - a thread would lose it
+        ended.append(error)
     finally:
         free.release()
 

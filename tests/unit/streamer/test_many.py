@@ -72,6 +72,18 @@ def test_function_of_one_table_that_fails_stops_no_other(tmp_path: Path):
     assert [type(result.error) for result in results] == [KeyError, type(None)]
 
 
+@pytest.mark.parametrize("continuous", [False, True])
+def test_exit_from_a_function_of_one_table_ends_the_run(tmp_path: Path, continuous: bool):
+    Landing(tmp_path / "a").put("f", [1])
+
+    def leave(rows: Any) -> Any:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        run_many([table(tmp_path, "a", transformer_class=leave)], continuous=continuous)
+    assert not (tmp_path / "tables" / "a" / ".hoodie").exists()
+
+
 def test_table_that_fails_is_paused_alone_and_longer_each_time(tmp_path: Path):
     Landing(tmp_path / "a").put_text("f", "{")
     good = Landing(tmp_path / "b")
