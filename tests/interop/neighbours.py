@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from tests.interop.parties import HudiRs
 from tests.interop.shapes import EVENT_TIME_PAYLOAD
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
@@ -58,6 +59,12 @@ ASK_OFTEN = {
     "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
     "hoodie.write.lock.client.num_retries": "600",
 }
+EVERY_TABLE = [
+    pytest.param(version, kind, id=f"v{version}-{kind}".lower(), marks=pytest.mark.thorough if version == 8 else ())
+    for version in RELEASE_OF_TABLE_VERSION
+    for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
+]
+OracleOf = Callable[[str], Oracle]
 Row = tuple[str, str, int, str]
 WAIT_SECONDS = 120
 POLL_SECONDS = 0.01
@@ -133,6 +140,14 @@ def batch(rows: Iterable[Row], gone: Iterable[Row] = ()) -> pa.Table:
     """Rows to upsert, and rows whose keys are to be deleted."""
     columns = list(zip(*[*((*row, False) for row in rows), *((*row, True) for row in gone)], strict=True))
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def written_alone(table: SharedTable, oracle_of: OracleOf, *batches: Iterable[Row]) -> Oracle:
+    """The JVM Hudi of the table's version, when it has written these rows as the only writer."""
+    oracle = oracle_of(table.release)
+    for rows in batches:
+        table.write_with_jvm(oracle, batch(rows), **ALONE)
+    return oracle
 
 
 def sorted_rows(table: pa.Table) -> list[Row]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.interop.neighbours import (
     ALONE,
+    EVERY_TABLE,
+    OracleOf,
     Row,
     SharedTable,
     assert_everybody_sees,
@@ -17,14 +18,14 @@ from tests.interop.neighbours import (
     newest,
     sorted_rows,
     wait_until,
+    written_alone,
 )
-from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
+from tests.support.oracle import Oracle, OracleError
 
 from pyhudi.format.timeline.instant import InstantState
 from pyhudi.storage.local import LocalStorage
 from pyhudi.table.state import load_table
 
-OracleOf = Callable[[str], Oracle]
 FIRST = [("k0", "p0", 1, "first"), ("k1", "p1", 1, "first"), ("k2", "p0", 1, "first"), ("k3", "p1", 1, "first")]
 UNDONE = [("k0", "p0", 2, "undone"), ("k3", "p1", 2, "undone"), ("k9", "p2", 2, "undone")]
 NEXT = [("k2", "p0", 3, "next"), ("k8", "p0", 3, "next")]
@@ -35,11 +36,6 @@ INDEXED = {
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.partition.stats.enable": "true",
 }
-EVERY_TABLE = [
-    pytest.param(version, kind, id=f"v{version}-{kind}".lower(), marks=pytest.mark.thorough if version == 8 else ())
-    for version in RELEASE_OF_TABLE_VERSION
-    for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
-]
 
 
 def kill_rollback(table: SharedTable, oracle: Oracle, name: str) -> str:
@@ -73,10 +69,8 @@ def assert_filters_find(table: SharedTable, expected: list[Row]) -> None:
 def test_both_go_on_after_jvm_hudi_was_killed_in_a_rollback(
     version: int, kind: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
     table = SharedTable(tmp_path / "t", version, kind, INDEXED)
-    table.write_with_jvm(oracle, batch(FIRST), **ALONE)
-    table.write_with_jvm(oracle, batch(UNDONE), **ALONE)
+    oracle = written_alone(table, oracle_of, FIRST, UNDONE)
 
     undone = kill_rollback(table, oracle, f"undone_{version}_{kind}")
 
@@ -96,10 +90,8 @@ def test_both_go_on_after_jvm_hudi_was_killed_in_a_rollback(
 def test_jvm_hudi_ends_a_rollback_in_which_it_died_last_after_we_wrote(
     version: int, kind: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
     table = SharedTable(tmp_path / "t", version, kind, INDEXED)
-    table.write_with_jvm(oracle, batch(FIRST), **ALONE)
-    table.write_with_jvm(oracle, batch(UNDONE), **ALONE)
+    oracle = written_alone(table, oracle_of, FIRST, UNDONE)
     name = f"ended_{version}_{kind}"
     oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{table.path}'")
     undone = load_table(LocalStorage(table.path)).timeline.completed_writes[-1].requested_time

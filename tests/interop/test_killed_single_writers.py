@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.interop.neighbours import (
     ALONE,
+    EVERY_TABLE,
+    OracleOf,
     SharedTable,
     assert_everybody_sees,
     assert_nothing_left_over,
@@ -17,23 +19,16 @@ from tests.interop.neighbours import (
     in_flight,
     newest,
     wait_until,
+    written_alone,
 )
-from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
+from tests.support.oracle import Oracle, OracleError
 
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER
-
-OracleOf = Callable[[str], Oracle]
 
 FIRST = [("k0", "p0", 1, "first"), ("k1", "p1", 1, "first"), ("k2", "p0", 1, "first"), ("k3", "p1", 1, "first")]
 LOST = [("k0", "p0", 3, "lost"), ("k3", "p1", 3, "lost"), ("k9", "p2", 3, "lost")]
 NEXT = [("k2", "p0", 4, "next"), ("k8", "p0", 4, "next")]
 LATER = [("k3", "p1", 5, "later")]
-
-EVERY_TABLE = [
-    pytest.param(version, kind, id=f"v{version}-{kind}".lower(), marks=pytest.mark.thorough if version == 8 else ())
-    for version in RELEASE_OF_TABLE_VERSION
-    for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
-]
 
 
 @contextlib.contextmanager
@@ -73,9 +68,8 @@ def heartbeats(table: SharedTable) -> list[str]:
 def test_jvm_hudi_goes_on_after_its_writer_was_killed_and_we_wrote(
     version: int, kind: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
     table = SharedTable(tmp_path / "t", version, kind)
-    table.write_with_jvm(oracle, batch(FIRST), **ALONE)
+    oracle = written_alone(table, oracle_of, FIRST)
 
     dead = kill_single_writer(table, oracle)
     table.write_with_us(batch(NEXT))
@@ -92,9 +86,8 @@ def test_jvm_hudi_goes_on_after_its_writer_was_killed_and_we_wrote(
 def test_eager_recovery_lets_jvm_hudi_go_on_that_refused_to_roll_back(
     version: int, kind: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
     table = SharedTable(tmp_path / "t", version, kind)
-    table.write_with_jvm(oracle, batch(FIRST), **ALONE)
+    oracle = written_alone(table, oracle_of, FIRST)
     dead = kill_single_writer(table, oracle)
     table.write_with_us(batch(NEXT))
     for name in heartbeats(table):
@@ -115,9 +108,8 @@ def test_eager_recovery_lets_jvm_hudi_go_on_that_refused_to_roll_back(
 def test_single_writer_of_jvm_hudi_that_we_rolled_back_fails_and_nothing_of_it_is_seen(
     version: int, kind: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
     table = SharedTable(tmp_path / "t", version, kind)
-    table.write_with_jvm(oracle, batch(FIRST), **ALONE)
+    oracle = written_alone(table, oracle_of, FIRST)
 
     with standing_still(table, oracle) as end:
         table.open().recovery.roll_back_failed_writes(eager=True)
