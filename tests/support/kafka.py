@@ -156,7 +156,10 @@ class Broker:
         producer.flush(ANSWER_SECONDS)
 
     def send_in_transactions(self, topic: str, transactions: Iterable[tuple[Iterable[Any], bool]]) -> None:
-        """Send messages in transactions, each of which is committed or aborted."""
+        """Send messages in transactions, each of which is committed or aborted.
+
+        Waits until the partition has the marker of the last one, which the broker writes after it has answered.
+        """
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.servers, "transactional.id": secrets.token_hex(6)})
@@ -170,6 +173,19 @@ class Broker:
                 producer.commit_transaction(ANSWER_SECONDS)
             else:
                 producer.abort_transaction(ANSWER_SECONDS)
+        while self._end(topic, is_stable=True) < self._end(topic, is_stable=False):
+            time.sleep(0.05)
+
+    def _end(self, topic: str, *, is_stable: bool) -> int:
+        """Where the first partition ends, or the part of it that has no open transaction."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        level = IsolationLevel.READ_COMMITTED if is_stable else IsolationLevel.READ_UNCOMMITTED
+        asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
+        admin = self.admin()
+        (future,) = admin.list_offsets(asked, isolation_level=level, request_timeout=ANSWER_SECONDS).values()
+        return int(future.result().offset)
 
 
 @pytest.fixture(scope="session")

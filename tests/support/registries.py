@@ -48,6 +48,10 @@ class SmallRegistry(Registry):
 
     _server: _SmallServer
 
+    def forget(self) -> None:
+        """Lose all schemas, as a registry does that is made anew: it gives their ids again."""
+        self._server.answers.schemas.clear()
+
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Stop the registry, and start it again at the end of the block."""
@@ -99,7 +103,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
 
 class _SmallServer:
     def __init__(self) -> None:
-        self.answers = type("Answers", (_Answers,), {"schemas": []})
+        self.answers: type[_Answers] = type("Answers", (_Answers,), {"schemas": []})
         self.port = 0
 
     def start(self) -> None:

@@ -127,6 +127,8 @@ def test_registry_is_asked_once_for_a_schema_whatever_version_its_url_names(serv
     assert "p@ss" not in repr(registry)
     assert [json.loads(registry.schema(1)) for _ in range(3)] == [SCHEMAS[1]] * 3
     assert server.asked == [("/ccompat/v7/schemas/ids/1", "Basic bWU6cEBzcw==")]
+    assert [registry.of_a_batch().schema(1) for _ in range(2)] == [registry.schema(1)] * 2
+    assert len(server.asked) == 3
 
 
 def test_schema_that_is_not_there_is_an_error_of_the_source(server: Any):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.support.change_data import Database
 from tests.support.kafka import Broker
+from tests.support.registries import SmallRegistry
 
 import pyhudi
 from pyhudi.errors import SourceError, UnsupportedFeatureError
@@ -220,6 +221,20 @@ def test_avro_of_two_tables_whose_columns_do_not_fit_is_read_for_each(
     }
     assert found["orders"].to_pylist() == [{"id": 2, "city": "rome"}]
     assert found["items"].to_pylist() == [{"id": 1, "city": 0.5}]
+
+
+def test_registry_that_gives_an_id_again_tells_the_tables_of_the_next_topic_apart(
+    broker: Broker, tmp_path: Path, small_registry: SmallRegistry
+):
+    options = {"hoodie.streamer.schemaprovider.registry.url": small_registry.url}
+    changes = {"orders": (7, {"id": 1, "city": "oslo"}), "items": (8, {"id": 2, "city": 0.5})}
+    for name, (number, row) in changes.items():
+        small_registry.forget()
+        head, topic = small_registry.register(name, SCHEMAS[number]).to_bytes(5), broker.new_topic()
+        broker.send(topic, [head + avro_change(number, name, 1, "c", row)[len(head) :]])
+        run_until_idle([table(broker, tmp_path / name, topic, "mysql", f"shop.{name}", options=options)])
+        assert head == b"\0\0\0\0\1"
+        assert pyhudi.HudiTable.for_path(tmp_path / name).scan(list(row)).to_arrow().to_pylist() == [row]
 
 
 def test_messages_that_cannot_be_read_are_of_no_table_and_others_of_theirs():

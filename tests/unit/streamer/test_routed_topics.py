@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -17,7 +17,7 @@ from pyhudi.streamer import StreamerConfig, TableResult, run, run_many
 from pyhudi.streamer.checkpoints import BEGIN, Checkpoint
 from pyhudi.streamer.sources import kafka, routed
 from pyhudi.streamer.sources.decoding import Messages
-from pyhudi.streamer.sources.routed import REST, Range, Ranges, Route
+from pyhudi.streamer.sources.routed import REST, Range, Ranges, Route, Topic
 
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.timeout(300)]
 VALUES, FIELD = "hoodie.streamer.source.kafka.route.values", "hoodie.streamer.source.kafka.route.field"
@@ -52,7 +52,8 @@ def errors(results: tuple[TableResult, ...]) -> list[Exception]:
 
 def offsets(route: Route, messages: pa.Table) -> list[int]:
     """Where those of the messages are that are for a table."""
-    some = Range(topic="t", topic_id=None, messages=route.with_values(messages), reached=BEGIN, behind=0)
+    topic = cast("Topic", None)  # the values are in the messages
+    some = Range(topic="t", topic_id=None, messages=route.with_values(messages, topic), reached=BEGIN, behind=0)
     found: list[int] = route.chosen(some)["offset"].to_pylist()
     return found
 

@@ -56,7 +56,7 @@ from pyhudi.streamer.sources.moved_keys import (
     with_deletes,
 )
 from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull, Tell
-from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource, TablesOf
+from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource
 from pyhudi.streamer.sources.routed_changes import tables_of_avro, tables_of_json
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
 
@@ -98,10 +98,10 @@ class PlannedRange:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSource:
-    """A topic, by the name of JVM Hudi's class. `decode` makes rows of its messages.
+    """A topic, by the name of JVM Hudi's class. `registry`: where the schemas of its messages are, if they are Avro.
 
-    `has_moved_keys`: they are changes of rows, of which a batch does not part two that are one (`moved_keys.py`).
-    `reads_keys`: whether messages have their keys.
+    `changes`: the program or database whose changes of rows they are; None for rows. `has_moved_keys`: a batch does not
+    part two changes that are one (`moved_keys.py`). `reads_keys`: whether messages have their keys.
     """
 
     kind: str
@@ -110,25 +110,42 @@ class KafkaSource:
     options: KafkaOptions
     broker: Broker = field(repr=False)
     start: StartAt
-    decode: Decode
+    registry: SchemaRegistry | None = None
+    changes: str | None = None
     has_moved_keys: bool = False
     reads_keys: bool = False
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
         """See `Source.pull`. Cost: that of `planned`."""
-        plan = self.planned(after, limit=limit)
+        source = self.of_a_batch()
+        plan = source.planned(after, limit=limit)
         if plan.is_empty and (plan.reached.text == after.text or (after.text is None and self._begins_at_first)):
             return None
-        fetch = functools.partial(self._messages_of, plan)
+        fetch = functools.partial(source._messages_of, plan)
         return Pull(
             reached=plan.reached,
-            read=functools.partial(self._rows, plan.topic_id, fetch),
-            read_apart=functools.partial(self._rows_apart, plan.topic_id, fetch),
+            read=functools.partial(source._rows, plan.topic_id, fetch),
+            read_apart=functools.partial(source._rows_apart, plan.topic_id, fetch),
             items=sum(plan.end.values()) - sum(plan.begin.values()),
-            parts=TopicParts(self, plan.parts),
+            parts=TopicParts(source, plan.parts),
             must_be_kept=after.text is None and not self._begins_at_first,
             behind=plan.behind,
         )
+
+    def of_a_batch(self) -> KafkaSource:
+        """See `Topic.of_a_batch`. Cost: none."""
+        return self if self.registry is None else replace(self, registry=self.registry.of_a_batch())
+
+    @property
+    def decode(self) -> Decode:
+        """Makes rows of messages."""
+        return rows_of_json if self.registry is None else functools.partial(_rows_of_avro, self.registry)
+
+    def tables_of(self, values: pa.ChunkedArray) -> pa.Array:
+        """See `Topic.tables_of`. Cost: of Avro a request for each schema."""
+        if self.registry is not None:
+            return tables_of_avro(self.registry.schema, values)
+        return tables_of_json(values, is_maxwell=self.changes == "maxwell")
 
     @property
     def _begins_at_first(self) -> bool:
@@ -526,11 +543,10 @@ def _behind(begin: Offsets, bounds: Bounds) -> int:
     return sum(bounds.latest[partition] - offset for partition, offset in begin.items())
 
 
-def routed_source(source: KafkaSource, registry: str | None, changes: str | None) -> RoutedSource:
+def routed_source(source: KafkaSource) -> RoutedSource:
     """The source of the messages of a topic that are for one table, as its options say.
 
-    `changes`: the program or database whose changes of rows the messages are; None for rows. Raises `ConfigError` and
-    `UnsupportedFeatureError`. Cost: none.
+    Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none.
     """
     options = source.options
     values = frozenset(value.strip() for value in (options.route_values or "").split(","))
@@ -547,19 +563,10 @@ def routed_source(source: KafkaSource, registry: str | None, changes: str | None
     if source.start is not StartAt.EARLIEST:
         raise UnsupportedFeatureError(f"a topic for many tables is read from its begin: leave {_START} out")
     client = tuple(sorted(source.broker.options.items()))
-    place = (client, source.topic, options.route_field, options.fails_on_loss, changes)
-    route = Route(values=values, field=options.route_field, tables=_tables_of(source.kind, registry, changes))
-    reads_keys = route.field is None and route.tables is None
+    place = (client, source.topic, options.route_field, options.fails_on_loss, source.changes)
+    route = Route(values=values, field=options.route_field, is_by_table=source.changes is not None)
+    reads_keys = route.field is None and not route.is_by_table
     return RoutedSource(replace(source, reads_keys=reads_keys), route, place)
-
-
-def _tables_of(kind: str, registry: str | None, changes: str | None) -> TablesOf | None:
-    """What finds the source tables of changes; None for messages that are rows."""
-    if changes is None:
-        return None
-    if kind == AVRO and registry is not None:
-        return functools.partial(tables_of_avro, SchemaRegistry.of(registry).schema)
-    return functools.partial(tables_of_json, is_maxwell=changes == "maxwell")
 
 
 def kafka_source(
@@ -568,11 +575,12 @@ def kafka_source(
     registry: str | None,
     client: Mapping[str, str],
     *,
+    changes: str | None = None,
     has_moved_keys: bool = False,
 ) -> KafkaSource:
     """The source of a topic, JsonKafkaSource or AvroKafkaSource; `registry`: the URL of the schema registry.
 
-    Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none.
+    The others are those of `KafkaSource`. Raises `ConfigError` and `UnsupportedFeatureError`. Cost: none.
     """
     if options.topic is None:
         raise ConfigError(f"{kind} needs hoodie.streamer.source.kafka.topic")
@@ -582,9 +590,9 @@ def kafka_source(
         raise UnsupportedFeatureError(
             f"{_START} can be earliest, the default, or latest: a commit is the only place of offsets", given=named
         )
-    decode: Decode = rows_of_json
+    schemas = None
     if kind == AVRO:
         if registry is None:
             raise ConfigError(f"{AVRO} needs hoodie.streamer.schemaprovider.registry.url")
-        decode = functools.partial(_rows_of_avro, SchemaRegistry.of(registry))
-    return KafkaSource(kind, options.topic, options, broker_of(given), StartAt(named), decode, has_moved_keys)
+        schemas = SchemaRegistry.of(registry)
+    return KafkaSource(kind, options.topic, options, broker_of(given), StartAt(named), schemas, changes, has_moved_keys)

@@ -129,11 +129,12 @@ def _kafka_source(name: str, settings: Settings) -> Source:
         is_text = (settings.group(ChangeDataOptions).deserializer or "").endswith("StringDeserializer")
         name = "JsonKafkaSource" if is_text or registry is None else AVRO
     options = settings.group(KafkaOptions)
-    source = kafka_source(name, options, registry, settings.client, has_moved_keys=has_moved_keys)
+    changes = None if settings.changes is None else settings.changes.source
+    source = kafka_source(name, options, registry, settings.client, changes=changes, has_moved_keys=has_moved_keys)
     if options.route_values is None:
         if options.route_field is not None:
             raise ConfigError(
                 "hoodie.streamer.source.kafka.route.field needs hoodie.streamer.source.kafka.route.values"
             )
         return source
-    return routed_source(source, registry, None if settings.changes is None else settings.changes.source)
+    return routed_source(source)

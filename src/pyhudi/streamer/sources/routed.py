@@ -33,10 +33,6 @@ COMMIT_SECONDS: Final = 3600.0
 """After this long a commit without rows keeps how far the topic was read without a message for the table."""
 
 
-TablesOf: TypeAlias = Callable[[pa.ChunkedArray], pa.Array]
-"""Finds the source table of each of these changes of rows, as a text; null where a message does not say it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """Messages of a topic with their places, and where the topic was after them."""
@@ -76,6 +72,14 @@ class ReadRange(Protocol):
 class Topic(Protocol):
     """What reads a topic in ranges."""
 
+    def of_a_batch(self) -> Topic:
+        """The topic as a batch reads it: what says how to read messages, such as their schemas, is asked for again."""
+        ...
+
+    def tables_of(self, values: pa.ChunkedArray) -> pa.Array:
+        """The source table of each of these changes of rows, as a text; null where a message does not say it."""
+        ...
+
     def read_range(self, after: Checkpoint, *, limit: int | None) -> Range | None:
         """The messages after a checkpoint; None if there are none. Raises as `Source.pull`."""
         ...
@@ -96,14 +100,14 @@ class Route:
     """Which messages are for a table: those whose value is one of `values`, or with `REST` none of `others`.
 
     The value is that of the field of JSON with the name `field`, with points between the names of nested ones, or the
-    message key; of change data without `field` the table of the database, which `tables` finds. `others`: the values of
-    the other tables of the run.
+    message key; with `is_by_table` the table of the database whose row a message changes. `others`: the values of the
+    other tables of the run.
     """
 
     values: frozenset[str]
     field: str | None = None
     others: frozenset[str] = frozenset()
-    tables: TablesOf | None = None
+    is_by_table: bool = False
 
     @property
     def is_rest(self) -> bool:
@@ -136,15 +140,15 @@ class Route:
             topic=topic,
             partition=partition,
             offset=offset,
-            field=self.field or ("the message key" if self.tables is None else "the table of the database"),
+            field=self.field or ("the table of the database" if self.is_by_table else "the message key"),
         )
 
-    def with_values(self, messages: pa.Table) -> pa.Table:
-        """The messages with the values by which they are told apart."""
+    def with_values(self, messages: pa.Table, topic: Topic) -> pa.Table:
+        """The messages of a topic with the values by which they are told apart."""
         if self.field is not None:
             values = _values_of_field(messages["value"], self.field.split("."))
         else:
-            values = _keys(messages) if self.tables is None else self.tables(messages["value"])
+            values = topic.tables_of(messages["value"]) if self.is_by_table else _keys(messages)
         return messages.append_column(_VALUE, values)
 
 
@@ -275,15 +279,15 @@ class RoutedSource:
 
     def pull(self, after: Checkpoint, *, limit: int | None) -> Pull | None:
         """See `Source.pull`. Cost: three requests to the broker in a second, and one read, for all tables of a run."""
-        passed, now = self._passed, SYSTEM.clock.monotonic()
+        passed, now, topic = self._passed, SYSTEM.clock.monotonic(), self.topic.of_a_batch()
         if passed is None or passed.after != after:
             passed = _Passed(after, after, now)
         while True:
-            read = functools.partial(self._read, passed.reached, limit)
+            read = functools.partial(self._read, topic, passed.reached, limit)
             some = self.ranges.after(passed.reached, limit, read, user=id(self))
             if some is None:
                 break
-            pull = some.pull_of(self.topic, self.route)
+            pull = some.pull_of(topic, self.route)
             if pull is not None:
                 return pull
             passed.reached, self._passed = some.reached, passed
@@ -291,11 +295,11 @@ class RoutedSource:
             return None
         return Pull(reached=passed.reached, read=_nothing, items=0)
 
-    def _read(self, after: Checkpoint, limit: int | None) -> ReadRange | None:
+    def _read(self, topic: Topic, after: Checkpoint, limit: int | None) -> ReadRange | None:
         if self.read_parts is not None:
-            return self.read_parts(self.topic, self.route, self.ranges.takers or (self.route.values,), after, limit)
-        some = self.topic.read_range(after, limit=limit)
-        return None if some is None else replace(some, messages=self.route.with_values(some.messages))
+            return self.read_parts(topic, self.route, self.ranges.takers or (self.route.values,), after, limit)
+        some = topic.read_range(after, limit=limit)
+        return None if some is None else replace(some, messages=self.route.with_values(some.messages, topic))
 
 
 def _nothing(wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Table:

@@ -175,7 +175,7 @@ def read_in_parts(
 
 def _divided(routes: Sequence[Route], part: TopicPart) -> Iterator[tuple[int, pa.Table]]:
     """The messages of a part for each of the routes, by their numbers. Cost: a read of the part."""
-    messages = routes[0].with_values(part.fetched())
+    messages = routes[0].with_values(part.fetched(), part.source)
     if not any(REST in route.values for route in routes):
         yield _NO_VALUE, without_values(without_value(messages).slice(0, 1))
     for number, route in enumerate(routes):

@@ -8,10 +8,11 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final
 
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, SourceError, UnsupportedFeatureError
 
 _ANSWER_SECONDS: Final = 30
@@ -23,10 +24,14 @@ _NO_SUCH_SCHEMA: Final = b"40403"
 
 @dataclass(frozen=True, slots=True)
 class SchemaRegistry:
-    """A registry at an address without user and password, which are in `login`."""
+    """A registry at an address without user and password, which are in `login`.
+
+    `batch`: the name of the batch whose schemas are asked for.
+    """
 
     url: str
     login: str | None = field(default=None, repr=False)
+    batch: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, url: str) -> SchemaRegistry:
@@ -39,14 +44,18 @@ class SchemaRegistry:
         login = None if parts.username is None else urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
         return cls(urllib.parse.urlunsplit((parts.scheme, host, path, "", "")), login)
 
+    def of_a_batch(self) -> SchemaRegistry:
+        """The registry, which is asked for each schema again: one that was made anew gives the same ids again."""
+        return replace(self, batch=SYSTEM.ids.uuid())
+
     def schema(self, number: int) -> str | None:
         """The Avro schema with this id, as JSON; None where the registry has none.
 
-        Schemas never change, so each is asked for once in a process. Raises `SourceError` where the registry does not
-        answer. Cost: one request.
+        Each is asked for once for a batch in a process. Raises `SourceError` where the registry does not answer. Cost:
+        one request.
         """
         try:
-            return _fetched(self.url, self.login, number)
+            return _fetched(self.batch, self.url, self.login, number)
         except _UnknownSchemaError:
             return None
 
@@ -56,7 +65,8 @@ class _UnknownSchemaError(Exception):
 
 
 @functools.lru_cache(maxsize=10_000)
-def _fetched(url: str, login: str | None, number: int) -> str:
+def _fetched(batch: str, url: str, login: str | None, number: int) -> str:
+    del batch  # by which answers are kept
     request = urllib.request.Request(f"{url}/schemas/ids/{number}")  # noqa: S310 - the scheme was checked
     if login is not None:
         request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
