@@ -13,11 +13,12 @@ from pyhudi.format.markers import marker_folder
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.cleaning.execute import load_clean_plan, pending_cleans
 from pyhudi.services.frame.service import ServiceCall
+from pyhudi.services.rollback.rollback import is_running_in_jvm
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_compaction_plan, load_rollback_plan
+from pyhudi.table.timeline import instant_path, load_begun_rollback, load_compaction_plan
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, Liveness, heartbeat_path, liveness_at, liveness_of
 from pyhudi.transaction.locks.filesystem import LOCK_PATH
 from pyhudi.transaction.plan_fencing import is_running
@@ -50,7 +51,7 @@ def timeline_findings(call: ServiceCall) -> Iterator[Finding]:
     for instant in pending_cleans(table.timeline):
         yield from _pending_clean(table, instant)
     for instant in table.timeline.pending_rollbacks:
-        yield _pending_rollback(call, instant)
+        yield from _pending_rollback(call, instant)
     for instant in table.timeline.instants:
         if instant.action in _EXCLUSIVE and instant.state is not InstantState.COMPLETED:
             yield Finding(
@@ -68,15 +69,19 @@ def _unreadable(instant: Instant, load: Callable[[], object]) -> Iterator[Findin
     try:
         load()
     except CorruptDataError as error:
-        yield Finding(
-            severity=Severity.ERROR,
-            problem="instant is damaged",
-            path=str(error.context.get("path") or instant.requested_time),
-            detail=f"{instant.action.value} {instant.requested_time}: {error.message}",
-            command=None,
-        )
+        yield _damaged(instant, error)
     except NotFoundError:  # archived, completed or rolled back meanwhile
         return
+
+
+def _damaged(instant: Instant, error: CorruptDataError) -> Finding:
+    return Finding(
+        severity=Severity.ERROR,
+        problem="instant is damaged",
+        path=str(error.context.get("path") or instant.requested_time),
+        detail=f"{instant.action.value} {instant.requested_time}: {error.message}",
+        command=None,
+    )
 
 
 def _pending_write(call: ServiceCall, instant: Instant) -> Iterator[Finding]:
@@ -145,27 +150,38 @@ def _pending_clean(table: TableState, instant: Instant) -> Iterator[Finding]:
     )
 
 
-def _pending_rollback(call: ServiceCall, instant: Instant) -> Finding:
+def _pending_rollback(call: ServiceCall, instant: Instant) -> Iterator[Finding]:
     table = call.table
-    damage = next(_unreadable(instant, partial(load_rollback_plan, table.storage, instant, table.version)), None)
-    if damage is None:
-        return Finding(
-            severity=Severity.WARNING,
-            problem="rollback is pending",
-            path=instant.requested_time,
-            detail="a rollback began and did not end; the next write, or this command, ends it",
-            command="rollback PATH",
-            mend=Mend.ROLL_BACK,
-        )
+    try:
+        plan = load_begun_rollback(table.storage, instant, table.version)
+    except CorruptDataError as error:
+        yield _damaged_rollback(call, instant, error)
+        return
+    if plan is None:
+        return
+    who_ends = "the next write, or this command, ends it"
+    if is_running_in_jvm(table, instant, plan, call.settings.heartbeat, call.environment):
+        who_ends = f"JVM Hudi may be at work on it; once its file is as old as the heartbeat expiry, {who_ends}"
+    yield Finding(
+        severity=Severity.WARNING,
+        problem="rollback is pending",
+        path=instant.requested_time,
+        detail=f"a rollback began and did not end; {who_ends}",
+        command="rollback PATH",
+        mend=Mend.ROLL_BACK,
+    )
+
+
+def _damaged_rollback(call: ServiceCall, instant: Instant, error: CorruptDataError) -> Finding:
+    damage = replace(_damaged(instant, error), problem="plan is damaged")
     if instant.state is not InstantState.REQUESTED:
-        return replace(damage, problem="plan is damaged", detail=f"{damage.detail}; put a copy of the file back")
-    info = table.storage.info(instant_path(instant, table.version))
+        return replace(damage, detail=f"{damage.detail}; put a copy of the file back")
+    info = call.table.storage.info(instant_path(instant, call.table.version))
     if info is not None and call.environment.clock.now_ms() - info.modified_ms <= call.settings.heartbeat.expiry_ms:
-        return replace(damage, problem="plan is damaged", detail=f"{damage.detail}; its writer may be at work still")
+        return replace(damage, detail=f"{damage.detail}; its writer may be at work still")
     return replace(
         damage,
         severity=Severity.WARNING,
-        problem="plan is damaged",
         detail=f"{damage.detail}; the rollback has deleted nothing",
         command="rollback PATH",
         mend=Mend.ROLL_BACK,
@@ -175,7 +191,8 @@ def _pending_rollback(call: ServiceCall, instant: Instant) -> Finding:
 def _left_over(call: ServiceCall) -> Iterator[Finding]:
     """Heartbeats of dead writers without an instant, markers of ended writes, and an old lock."""
     storage, timeline = call.table.storage, call.table.timeline
-    pending = {instant.requested_time for instant in timeline.instants if instant.state is not InstantState.COMPLETED}
+    unended = {instant.requested_time for instant in timeline.instants if instant.state is not InstantState.COMPLETED}
+    pending = unended.union(_being_rolled_back(call.table))
     now_ms = call.environment.clock.now_ms()
     for beat in storage.list_folder(HEARTBEAT_FOLDER).files:
         with suppress(HudiError):
@@ -210,3 +227,12 @@ def _left_over(call: ServiceCall) -> Iterator[Finding]:
             detail=f"it is {(now_ms - lock.modified_ms) // 3_600_000:,} hours old, and writers with"
             " FileSystemBasedLockProvider wait for it; delete the file if no process is writing",
         )
+
+
+def _being_rolled_back(table: TableState) -> Iterator[str]:
+    """The instants of pending rollbacks, which may be gone. Their heartbeats are needed until the rollback ends."""
+    for rollback in table.timeline.pending_rollbacks:
+        with suppress(CorruptDataError):  # a finding of its own
+            plan = load_begun_rollback(table.storage, rollback, table.version)
+            if plan is not None:
+                yield plan.instant_time

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.metadata.compaction import CompactionPlan, decode_compaction_plan
 from pyhudi.format.metadata.rollback import RollbackPlan, decode_rollback_plan
@@ -155,3 +156,26 @@ def load_rollback_plan(storage: Storage, rollback: Instant, version: TableVersio
     """The plan of a rollback. Cost: one read. Raises `CorruptDataError` naming the file."""
     path = instant_path(replace(rollback, state=InstantState.REQUESTED, completion_time=None), version)
     return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_rollback_plan)
+
+
+def load_begun_rollback(storage: Storage, rollback: Instant, version: TableVersion) -> RollbackPlan | None:
+    """The plan of a pending rollback; None where it has been withdrawn, as its write turned out to be completed.
+
+    Cost: one read. Raises `CorruptDataError` naming the file, also where the rollback is there without its plan.
+    """
+    try:
+        return load_rollback_plan(storage, rollback, version)
+    except NotFoundError as error:
+        if storage.info(instant_path(rollback, version)) is None:
+            return None
+        raise CorruptDataError(
+            "a rollback has begun, and its plan is missing",
+            path=instant_path(replace(rollback, state=InstantState.REQUESTED), version),
+        ) from error
+
+
+def begun_rollbacks(storage: Storage, timeline: Timeline) -> list[tuple[Instant, RollbackPlan]]:
+    """The pending rollbacks with their plans. Cost and errors: those of `load_begun_rollback` for each."""
+    plans = [load_begun_rollback(storage, rollback, timeline.version) for rollback in timeline.pending_rollbacks]
+    found = zip(timeline.pending_rollbacks, plans, strict=True)
+    return [(rollback, plan) for rollback, plan in found if plan is not None]

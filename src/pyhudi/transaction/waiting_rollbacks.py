@@ -10,14 +10,13 @@ heartbeat, and says so (`STAND_IN`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 
-from pyhudi.errors import AlreadyExistsError, CorruptDataError, NotFoundError
+from pyhudi.errors import AlreadyExistsError
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.pending_clusterings import is_clustering_plan
-from pyhudi.table.timeline import Timeline, load_rollback_plan
+from pyhudi.table.timeline import Timeline, begun_rollbacks
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, STAND_IN, heartbeat_path
 
 _log = logging.getLogger("pyhudi")
@@ -31,7 +30,13 @@ def let_jvm_hudi_roll_back(storage: Storage, timeline: Timeline, completed: Inst
     else a listing, a read for each rollback, and a put for each write without a heartbeat.
     """
     pending = [write for write in timeline.pending_writes if write.requested_time < completed.requested_time]
-    undone = {time for time in _begun_by_jvm_hudi(storage, timeline) if time < completed.requested_time}
+    undone = {
+        plan.instant_time
+        for _, plan in begun_rollbacks(storage, timeline)
+        if not plan.is_ours
+        and plan.instant_time < completed.requested_time
+        and not timeline.is_committed(plan.instant_time)
+    }
     if not pending and not undone:
         return
     known = set(storage.list_names(HEARTBEAT_FOLDER))
@@ -52,14 +57,3 @@ def let_jvm_hudi_roll_back(storage: Storage, timeline: Timeline, completed: Inst
             instant_time,
             completed.requested_time,
         )
-
-
-def _begun_by_jvm_hudi(storage: Storage, timeline: Timeline) -> Iterator[str]:
-    """The instants that are not completed and that JVM Hudi is rolling back, or was when it died."""
-    for rollback in timeline.pending_rollbacks:
-        try:
-            plan = load_rollback_plan(storage, rollback, timeline.version)
-        except (NotFoundError, CorruptDataError):  # it was never written, or the rollback has been withdrawn
-            continue
-        if not plan.is_ours and not timeline.is_committed(plan.instant_time):
-            yield plan.instant_time

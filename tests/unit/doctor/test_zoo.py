@@ -348,6 +348,12 @@ def damaged_rollback_plan() -> Storage:
     return storage
 
 
+def rollback_without_its_plan() -> Storage:
+    storage = table()
+    storage.put(f"{TIMELINE}/20991231000000000.rollback.inflight", b"")
+    return storage
+
+
 def damaged_pages() -> Storage:
     storage = table()
     damage_pages(storage, base_path(storage))
@@ -512,6 +518,7 @@ ZOO = [
     Damage(completed_in_the_future, "instant is in the future"),
     Damage(inflight_without_requested, "write without a heartbeat"),
     Damage(damaged_rollback_plan, "plan is damaged", is_mended=True),
+    Damage(rollback_without_its_plan, "plan is damaged"),
     Damage(damaged_pages, "file cannot be read"),
     Damage(damaged_log, "file cannot be read"),
     Damage(log_cut_in_the_middle, "file is cut off"),
@@ -584,6 +591,7 @@ NO_COMMAND = (
     left_lock,
     damaged_archive_manifest,
     missing_archive_manifest,
+    rollback_without_its_plan,
 )
 """Damages that no command mends: what is lost comes from a copy, or people decide."""
 CAN_MOVE = [damage for damage in ZOO if damage.plant is not dead_rollback]

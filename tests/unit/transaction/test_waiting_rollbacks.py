@@ -132,6 +132,22 @@ def test_write_that_jvm_hudi_rolls_back_gets_a_stand_in(version: int, is_there: 
     assert beats(storage) == {}
 
 
+@pytest.mark.parametrize("silent_ms", [0, 2 * SILENT_MS], ids=["at work", "silent"])
+@every_version
+def test_doctor_does_not_call_a_stand_in_left_over_while_its_rollback_is_pending(version: int, silent_ms: int) -> None:
+    storage = prepared(version)
+    path = begun(storage)
+    rolled_back_by_jvm(storage, EARLIER)
+    storage.delete(path)
+    upsert(storage)
+
+    table = open_table(storage, env=environment(StepClock(NOW_MS + silent_ms)))
+    (found,) = table.inspect.findings().to_pylist()
+
+    assert found["problem"] == "rollback is pending"
+    assert ("JVM Hudi may be at work on it" in found["detail"]) is (silent_ms == 0)
+
+
 def test_completed_write_that_jvm_hudi_began_to_roll_back_gets_no_stand_in() -> None:
     storage = prepared()
     (write,) = load_table(storage).timeline.completed_writes

@@ -31,7 +31,7 @@ from pyhudi.table.instant_times import next_time
 from pyhudi.table.outcome import rollback_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline, position_of
+from pyhudi.table.timeline import begun_rollbacks, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive, excluding_instant
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.heartbeat import (
@@ -204,7 +204,7 @@ def roll_back_own_write(
     with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
         check_nothing_exclusive(table.timeline, Own.ROLLBACK)
-        others = {plan.instant_time for _, plan in _begun_rollbacks(table)} - {instant_time}
+        others = {plan.instant_time for _, plan in begun_rollbacks(table.storage, table.timeline)} - {instant_time}
         resume_rollbacks(table, environment, lock, besides=others)
         table = table.reload()
         mine = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
@@ -340,20 +340,6 @@ def without_empty_plans(table: TableState, settings: HeartbeatSettings, environm
     return table.reload() if gone else table
 
 
-def _begun_rollbacks(table: TableState) -> list[tuple[Instant, RollbackPlan]]:
-    """The pending rollbacks with their plans. Cost: a read for each."""
-    storage, version = table.storage, table.version
-    found = []
-    for rollback in table.timeline.pending_rollbacks:
-        try:
-            found.append((rollback, load_rollback_plan(storage, rollback, version)))
-        except NotFoundError:
-            # The plan is deleted again if the write turns out to be completed.
-            if storage.info(instant_path(rollback, version)) is not None:
-                raise
-    return found
-
-
 def running_in_jvm(table: TableState, settings: HeartbeatSettings, environment: Environment) -> dict[str, InstantTime]:
     """The rollbacks that JVM Hudi may be executing, by the instants that they roll back.
 
@@ -361,12 +347,19 @@ def running_in_jvm(table: TableState, settings: HeartbeatSettings, environment: 
     commit. It keeps no heartbeat for rollbacks, so we treat one as running until the heartbeat expiry has passed since
     its instant file was last modified. Cost: two requests per pending rollback.
     """
-    left = {}
-    for rollback, plan in _begun_rollbacks(table):
-        info = None if plan.is_ours else table.storage.info(instant_path(rollback, table.version))
-        if info is not None and environment.clock.now_ms() - info.modified_ms <= settings.expiry_ms:
-            left[plan.instant_time] = rollback.requested_time
-    return left
+    return {
+        plan.instant_time: rollback.requested_time
+        for rollback, plan in begun_rollbacks(table.storage, table.timeline)
+        if is_running_in_jvm(table, rollback, plan, settings, environment)
+    }
+
+
+def is_running_in_jvm(
+    table: TableState, rollback: Instant, plan: RollbackPlan, settings: HeartbeatSettings, environment: Environment
+) -> bool:
+    """Whether JVM Hudi may be executing a rollback; see `running_in_jvm`. Cost: one request where it began it."""
+    info = None if plan.is_ours else table.storage.info(instant_path(rollback, table.version))
+    return info is not None and environment.clock.now_ms() - info.modified_ms <= settings.expiry_ms
 
 
 def _why_refused(table: TableState, instant_time: str) -> str | None:
@@ -399,7 +392,7 @@ def resume_rollbacks(
     all of it is rolled back, and of any write.
     """
     done = []
-    for rollback, plan in _begun_rollbacks(table):
+    for rollback, plan in begun_rollbacks(table.storage, table.timeline):
         if plan.instant_time in besides:
             continue
         refused = None if plan.is_ours or for_restore else _why_refused(table, plan.instant_time)
