@@ -22,6 +22,7 @@ from pyhudi.storage.options import (
     RETRY_BACKOFF_MAX,
     RETRY_TIMEOUT,
     ClientSettings,
+    ambient_settings,
     client_settings,
     nearest_option,
     select_storage_options,
@@ -45,7 +46,8 @@ def open_storage(uri_or_path: str, options: Mapping[str, str] | None = None) -> 
         options: the options of a read or write. Only the storage options among them are used, see
             `pyhudi.storage.options`. Without credentials among them, those of the environment are used.
 
-    Calls of one process with the same storage options share a store and its connections.
+    Calls of one process with the same storage options share a store and its connections, as long as the environment
+    says the same of stores: a call after new credentials were put there uses these.
 
     Raises:
         ConfigError: an option or the URI is wrong.
@@ -60,7 +62,7 @@ def open_storage(uri_or_path: str, options: Mapping[str, str] | None = None) -> 
             raise ConfigError("the URI names no local folder: write file:/path/of/the/table", uri=uri_or_path)
         return _open_local(os.path.abspath(folder), os.getpid())  # noqa: PTH100  # keeps symlinks
     relevant = select_storage_options(options or {})
-    return _open_remote(uri_or_path.rstrip("/"), frozenset(relevant.items()), os.getpid())
+    return _open_remote(uri_or_path.rstrip("/"), frozenset(relevant.items()), ambient_settings(), os.getpid())
 
 
 def open_spec(spec: StorageSpec) -> Storage:
@@ -73,14 +75,17 @@ def open_spec(spec: StorageSpec) -> Storage:
     return find_metered(spec, open_spec) or in_process.find(spec) or open_storage(spec.uri, spec.options)
 
 
-# The process id is part of the cache keys because a forked child must not share its parent's connections.
+# The process id is part of the cache keys because a forked child must not share its parent's connections. A client reads
+# the environment when it is made.
 @lru_cache(maxsize=_OPEN_STORES_MAX)
 def _open_local(folder: str, _process: int) -> Storage:
     return LocalStorage(folder)
 
 
 @lru_cache(maxsize=_OPEN_STORES_MAX)
-def _open_remote(uri: str, options: frozenset[tuple[str, str]], _process: int) -> Storage:
+def _open_remote(
+    uri: str, options: frozenset[tuple[str, str]], _environment: frozenset[tuple[str, str]], _process: int
+) -> Storage:
     # Not with `urllib`: a question mark or a hash sign would end the path there, but may be part of a folder's name.
     scheme, _, rest = uri.partition("://")
     authority, _, folder = rest.partition("/")

@@ -63,6 +63,9 @@ _OFTEN_GIVEN = (
     *("google_service_account", "google_service_account_key", "google_application_credentials"),
     *("google_skip_signature", *_S3_ENDPOINT_NAMES, *_AZURE_ENDPOINT_NAMES),
 )
+_AMBIENT = re.compile(
+    r"(aws|azure|google|hadoop)_|((http|https|all|no)_proxy|krb5(ccname|_config)|service_account)$", re.IGNORECASE
+)
 _STORE_NAME = re.compile(r"^(aws|azure|google)_[a-z0-9_]+$")
 
 
@@ -82,6 +85,11 @@ def select_storage_options(options: Mapping[str, str]) -> dict[str, str]:
     upper or lower case) and the names of client options, for example `allow_http`.
     """
     return {name: value for name, value in options.items() if _is_storage_option(name)}
+
+
+def ambient_settings() -> frozenset[tuple[str, str]]:
+    """The variables of the environment that a client of a store reads when it is made, with their values of now."""
+    return frozenset((name, value) for name, value in os.environ.items() if _AMBIENT.match(name))
 
 
 def nearest_option(name: str) -> str | None:

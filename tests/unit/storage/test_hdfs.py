@@ -205,8 +205,9 @@ def test_safe_mode_refuses_writes_and_not_reads(hdfs: Hdfs) -> None:
 def test_folder_of_another_user_is_not_written(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = new_store(hdfs)
     storage.put("t/file", b"x")
+    assert open_storage(storage.uri).read("t/file") == b"x"
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
-    other = HdfsStorage(authority=hdfs.authority, folder=storage._base[1:], options={})
+    other = open_storage(storage.uri)
 
     assert other.read("t/file") == b"x"
     for call in (other.delete, other.open_output, lambda path: other.put(path, b"")):

@@ -20,6 +20,7 @@ import pytest
 from obstore.exceptions import BaseError
 from obstore.store import MemoryStore
 from tests.support.minio import BUCKET, Minio
+from tests.support.ports import free_port
 
 from pyhudi.errors import (
     AlreadyExistsError,
@@ -320,6 +321,35 @@ def test_environment_gives_credentials_that_no_option_gives(minio: Minio, monkey
 
     storage.put("a", b"x")
     assert storage.read("a") == b"x"
+
+
+def test_credentials_that_are_new_in_the_environment_count_for_the_next_opening(
+    minio: Minio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", minio.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "expired")
+    root, options = minio.new_root(), {"AWS_ENDPOINT": minio.endpoint, "AWS_REGION": "us-east-1"}
+    with pytest.raises(PermissionDeniedError):
+        open_storage(root, options).put("a", b"x")
+
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", minio.secret_key)
+
+    open_storage(root, options).put("a", b"x")
+    assert open_storage(root, options) is open_storage(root, options)
+
+
+def test_endpoint_that_is_new_in_the_environment_is_the_one_that_is_asked(
+    minio: Minio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    root, keys = minio.new_root(), {"aws_access_key_id": minio.access_key, "aws_secret_access_key": minio.secret_key}
+    options = {**keys, "fs.s3a.attempts.maximum": "1"}
+    with pytest.raises(UnavailableError):
+        open_storage(root, options).info("a")
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", minio.endpoint)
+
+    assert open_storage(root, options).info("a") is None
 
 
 class _Tattler(BaseHTTPRequestHandler):

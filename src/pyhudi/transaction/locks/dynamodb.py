@@ -23,6 +23,7 @@ from typing import Any
 from pyhudi.config.options_locks import BillingMode
 from pyhudi.environment import Clock, Environment, Timer
 from pyhudi.errors import ConfigError, CorruptDataError, PermissionDeniedError, StorageError, UnavailableError
+from pyhudi.storage.options import ambient_settings
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.locks.waiting import Lease, lost, wait_for
 
@@ -264,14 +265,17 @@ class Client:
         """The answer, or None for an error of the expected code."""
         errors = _library("botocore.exceptions")
         try:
-            client = _client(self.region, self.endpoint_url, os.getpid())
+            client = _client(self.region, self.endpoint_url, ambient_settings(), os.getpid())
             answer: dict[str, Any] = getattr(client, operation)(**{"TableName": self.table, **parameters})
         except errors.ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code == expected:
                 return None
+            if code in _DENIED:
+                _client.cache_clear()  # the next call reads the files of credentials again
             raise self._failed(code, str(error)) from error
         except errors.NoCredentialsError as error:
+            _client.cache_clear()
             raise PermissionDeniedError("AWS's tools find no credentials for DynamoDB", path=self.table) from error
         except errors.BotoCoreError as error:
             raise UnavailableError(
@@ -291,9 +295,12 @@ def check_installed() -> None:
     _library("boto3")
 
 
-# The process is part of the key because a forked child must not share its parent's connections.
+# The process is part of the key because a forked child must not share its parent's connections. A client reads the
+# environment, and the files of credentials, when it is made.
 @functools.lru_cache(maxsize=16)
-def _client(region: str | None, endpoint_url: str | None, _process: int) -> Any:
+def _client(
+    region: str | None, endpoint_url: str | None, _environment: frozenset[tuple[str, str]], _process: int
+) -> Any:
     """A boto3 client; threads may share it."""
     boto3, config = _library("boto3"), _library("botocore.config")
     session = boto3.session.Session()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,14 @@ from tests.support.timers import HandMovedTimers
 
 from pyhudi.config.options_locks import BillingMode
 from pyhudi.environment import SYSTEM
-from pyhudi.errors import ConfigError, CorruptDataError, LockLostError, LockNotAcquiredError, UnavailableError
+from pyhudi.errors import (
+    ConfigError,
+    CorruptDataError,
+    LockLostError,
+    LockNotAcquiredError,
+    PermissionDeniedError,
+    UnavailableError,
+)
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.transaction.locks.dynamodb import DynamoDbLocks, NewTable, check_installed
 
@@ -200,6 +209,50 @@ def test_address_without_a_server_is_a_typed_error(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(UnavailableError, match="DynamoDB"):
         locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
+
+
+class _OfNewKeysOnly(BaseHTTPRequestHandler):
+    """Takes a lock for requests that the key `new` has signed; other keys have expired."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        is_new = "Credential=new/" in self.headers["authorization"]
+        body = b"{}" if is_new else b'{"__type": "com.amazon.coral.service#ExpiredTokenException"}'
+        self.send_response(200 if is_new else 400)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stay silent."""
+
+
+@pytest.mark.parametrize("place", ["environment", "file"])
+def test_call_after_expired_credentials_takes_those_that_are_there_by_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    pytest.importorskip("boto3")
+    file = tmp_path / "credentials"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+
+    def give(key: str) -> None:
+        if place == "environment":
+            monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        else:
+            file.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = secret\n")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), _OfNewKeysOnly) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        locks = DynamoDbLocks(table=TABLE, key="t", endpoint_url=f"http://127.0.0.1:{server.server_port}")
+        try:
+            give("old")
+            with pytest.raises(PermissionDeniedError):
+                locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
+            give("new")
+            locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0).release()
+        finally:
+            server.shutdown()
 
 
 def test_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
