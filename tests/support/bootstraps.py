@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from tests.support.tables import LATER_MS, StepClock, environment, open_table
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
+from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.write.bootstrap.plan import ModeOf, plan_bootstrap
@@ -48,3 +50,12 @@ def copy_city_b(path: str) -> BootstrapMode:
 
 def count_rows(storage: Storage) -> int:
     return open_table(storage).scan().to_arrow().num_rows
+
+
+def put_bootstrap_instant(storage: Storage, **metadata: str) -> None:
+    """Let a table of version 6 have one instant, that of a bootstrap by JVM Hudi with these extra metadata."""
+    for info in storage.list_folder(".hoodie").files:
+        if info.name.partition(".")[0].isdigit():
+            storage.delete(info.path)
+    for state in (".requested", ".inflight", ""):
+        storage.put(f".hoodie/{FULL_RECORD_INSTANT}.commit{state}", json.dumps({"extraMetadata": metadata}).encode())

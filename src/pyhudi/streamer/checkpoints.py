@@ -29,7 +29,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_metadata
 from pyhudi.table.commits import load_commit_summary
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import position_of
+from pyhudi.table.timeline import comes_once, position_of
 
 _FIRST: Final = "first"
 
@@ -141,10 +141,13 @@ def _metadata(table: TableState) -> Iterator[tuple[Instant, Mapping[str, str]]]:
     for write in reversed(writes):
         if only_delta_commits and write.action not in (Action.DELTA_COMMIT, Action.REPLACE_COMMIT):
             continue
-        if write not in known:
-            known[write] = _kept_of(load_commit_summary(table.storage, write, table.version).extra)
-        if not only_delta_commits or _is_of_a_streamer(write, known[write]):
-            yield write, known[write]
+        kept = known.get(write)
+        if kept is None:
+            kept = _kept_of(load_commit_summary(table.storage, write, table.version).extra)
+            if comes_once(write, table.version):
+                known[write] = kept
+        if not only_delta_commits or _is_of_a_streamer(write, kept):
+            yield write, kept
     for write, metadata in archived_metadata(table.storage, table.version):
         kept = _kept_of(metadata.extra)
         if not only_delta_commits or _is_of_a_streamer(write, kept):

@@ -141,6 +141,14 @@ def instant_path(instant: Instant, version: TableVersion) -> str:
     return f"{version.timeline_folder}/{instant_file_name(instant, version)}"
 
 
+def comes_once(instant: Instant, version: TableVersion) -> bool:
+    """Whether no other write of any table at this path can have the instant, so that something may be kept by it.
+
+    In version 6 the instants of bootstraps, and of the first commits of a metadata table, are the same for each table.
+    """
+    return version.has_completion_times or not instant.requested_time.startswith("0000")
+
+
 def position_of(instant: Instant) -> InstantTime:
     """The position of a completed write for incremental reads: its completion time; in version 6 its instant time."""
     return instant.completion_time or instant.requested_time

@@ -1,9 +1,8 @@
 """Process-local cache of the files that completed writes name.
 
-A completed instant never changes, so its metadata are read once per process, by its path. In version 6 the path has no
-completion time: the instants of bootstraps, and of the first commits of a metadata table, are no dates and are the same
-for each table that is made at a place; they are not cached. The cache belongs to the store object, which is shared by
-all uses of a table in this process (`storage.open`).
+A completed instant never changes, so its metadata are read once per process, by its path. Of instants that come again
+(`timeline.comes_once`) nothing is cached. The cache belongs to the store object, which is shared by all uses of a table
+in this process (`storage.open`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.metered import itself
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_commit
-from pyhudi.table.timeline import instant_path
+from pyhudi.table.timeline import comes_once, instant_path
 
 KEPT_ENTRIES_MAX = 500_000
 """How many files of commits are cached over all tables, some 150 MB. Beyond that, the oldest commits of the table that
@@ -98,7 +97,7 @@ def load_written_files(
     """
     kept = _kept_by(storage)
     found = {
-        instant: kept.find(instant_path(instant, version)) if _is_unique(instant, version) else None
+        instant: kept.find(instant_path(instant, version)) if comes_once(instant, version) else None
         for instant in instants
     }
     missing = [instant for instant, files in found.items() if files is None]
@@ -112,7 +111,7 @@ def load_written_files(
             if archived is None:
                 raise
             files = written_files_of(archived)
-        if _is_unique(instant, version):
+        if comes_once(instant, version):
             kept.keep(path, files)
         return files
 
@@ -123,14 +122,9 @@ def load_written_files(
 
 def remember_written_files(storage: Storage, version: TableVersion, instant: Instant, metadata: CommitMetadata) -> None:
     """Cache the files of a write that this process has just completed, so that they are not read again."""
-    if _is_unique(instant, version):
+    if comes_once(instant, version):
         _kept_by(storage).keep(instant_path(instant, version), written_files_of(metadata))
         _make_room()
-
-
-def _is_unique(instant: Instant, version: TableVersion) -> bool:
-    """Whether no other write can have the path of an instant."""
-    return version.has_completion_times or not instant.requested_time.startswith("0000")
 
 
 def written_files_of(metadata: CommitMetadata) -> WrittenFiles:

@@ -18,6 +18,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.history import archived_metadata, archived_values
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState
+from pyhudi.table.timeline import comes_once
 
 BATCH_ID_METADATA: Final = "_pyhudi_batch_id"
 """The key of `hoodie.write.batch.id` in the extra metadata of a commit."""
@@ -42,8 +43,10 @@ def find_batch(
         if instant.requested_time in known or kept.get(instant, batch_id) != batch_id:
             continue
         metadata = load_commit_metadata(table.storage, instant, table.version)
-        kept[instant] = metadata.extra.get(BATCH_ID_METADATA)
-        if kept[instant] == batch_id:
+        found_id = metadata.extra.get(BATCH_ID_METADATA)
+        if comes_once(instant, table.version):
+            kept[instant] = found_id
+        if found_id == batch_id:
             return instant, metadata
     if known and not table.timeline.starts_after(max(known)):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.bootstraps import put_bootstrap_instant
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import open_table
 
@@ -82,6 +83,15 @@ def test_newest_commit_with_a_checkpoint_counts(version: int, kind: str):
     found = last_commit(load_table(storage))
     assert found is not None
     assert found.checkpoint.text == "2"
+
+
+def test_checkpoint_of_a_bootstrap_that_was_made_anew_is_read_anew():
+    storage = TableBuilder(6, "cow").insert(ROW).build(MemoryStorage())
+    for text in ("1", "2"):
+        put_bootstrap_instant(storage, **{KEY_V1: text})
+        found = last_commit(load_table(storage))
+        assert found is not None
+        assert found.checkpoint.text == text
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.bootstraps import put_bootstrap_instant
 from tests.support.crashes import COW, MOR, crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import Row
 
 import pyhudi
+from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
-from pyhudi.transaction.idempotence import BATCH_ID_METADATA
+from pyhudi.transaction.idempotence import BATCH_ID_METADATA, find_batch
 
 BATCH = rows((1, "oslo", 3, "c"), (7, "oslo", 1, "c"), (8, "rome", 1, "c"))
 AFTER: dict[str, list[Row]] = {
@@ -55,3 +57,10 @@ def test_batch_whose_writer_died_anywhere_is_in_the_table_once_after_it_is_sent_
         assert contents(image) == AFTER[operation], when
         send(opened(image, later=True), operation)
         assert times_written(image) == 1, when
+
+
+def test_batch_of_a_bootstrap_that_was_made_anew_is_not_taken_for_that_of_the_earlier_one() -> None:
+    storage = TableBuilder(6, "cow").insert((1, "oslo", 2, "b")).build(MemoryStorage())
+    for name in ("one", "other"):
+        put_bootstrap_instant(storage, **{BATCH_ID_METADATA: name})
+        assert find_batch(load_table(storage), name) is not None
