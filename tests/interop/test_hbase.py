@@ -260,6 +260,31 @@ def test_table_that_is_dropped_while_it_is_used_is_a_typed_error(hbase: HBase) -
     assert contents(storage) == {(1, "oslo", 1, "a")}
 
 
+def test_table_of_entries_that_is_dropped_is_made_again_by_the_next_write(hbase: HBase) -> None:  # noqa: F811
+    options = {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": f"{hbase.server}/short_lived"}
+    storage = MemoryStorage()
+    new_table(storage).upsert(rows((1, "oslo", 1, "a")))
+    open_table(storage, **options).upsert(rows((2, "oslo", 1, "a")))
+    hbase.client().delete_table("short_lived", disable=True)
+
+    written = open_table(storage, **options).upsert(rows((1, "rome", 2, "b"), (3, "rome", 2, "b")))
+
+    assert (written.updated, written.inserted) == (1, 1)
+    assert hbase.rows("short_lived")
+
+
+def test_index_that_another_hudi_table_has_taken_meanwhile_is_refused(hbase: HBase) -> None:  # noqa: F811
+    name, storage = hbase.new_table("taken"), MemoryStorage()
+    new_table(storage, **ours(hbase, name)).upsert(rows((1, "oslo", 1, "a")))
+    hbase.client().table("entries").delete(f"krows of {name}".encode())
+    new_table(MemoryStorage(), **ours(hbase, name)).upsert(rows((1, "oslo", 1, "a")))
+
+    with pytest.raises(ConfigError, match="index of another Hudi table"):
+        open_table(storage, **ours(hbase, name)).upsert(rows((2, "oslo", 2, "b")))
+
+    assert contents(storage) == {(1, "oslo", 1, "a")}
+
+
 def test_server_that_speaks_otherwise_is_named(hbase: HBase) -> None:  # noqa: F811
     storage = MemoryStorage()
     new_table(storage).upsert(rows((1, "oslo", 1, "a")))

@@ -75,8 +75,8 @@ def open_spec(spec: StorageSpec) -> Storage:
     return find_metered(spec, open_spec) or in_process.find(spec) or open_storage(spec.uri, spec.options)
 
 
-# The process id is part of the cache keys because a forked child must not share its parent's connections. A client reads
-# the environment when it is made.
+# The process id is part of the cache keys because a forked child must not share its parent's connections, and the
+# environment because a client reads it when it is made.
 @lru_cache(maxsize=_OPEN_STORES_MAX)
 def _open_local(folder: str, _process: int) -> Storage:
     return LocalStorage(folder)

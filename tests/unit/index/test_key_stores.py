@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import socket
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -172,6 +173,40 @@ def test_store_that_cannot_be_opened_is_a_typed_error_and_nothing_is_written(tmp
         open_table(storage, **options).upsert(rows((1, "oslo", 2, "b")))
 
     assert contents(storage) == {(1, "oslo", 1, "a")}
+
+
+def test_file_that_was_removed_while_it_was_open_is_made_again(tmp_path: Path) -> None:
+    storage, path = MemoryStorage(), tmp_path / "keys.db"
+    options = {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": f"sqlite://{path}"}
+    new_table(storage).upsert(rows((1, "oslo", 1, "a")))
+    open_table(storage, **options).upsert(rows((2, "oslo", 1, "a")))
+    for file in tmp_path.iterdir():
+        file.unlink()
+
+    written = open_table(storage, **options).upsert(rows((1, "oslo", 2, "b"), (3, "oslo", 2, "b")))
+
+    assert (written.updated, written.inserted) == (1, 1)
+    with closing(sqlite3.connect(path)) as others:
+        assert others.execute("SELECT count(*) FROM entries").fetchone()[0] > 2
+
+
+def test_server_that_evicts_entries_is_refused_and_nothing_is_written(redis_url: str) -> None:  # noqa: F811
+    storage = MemoryStorage()
+    new_table(storage).upsert(rows((1, "oslo", 1, "a")))
+    options = {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": redis_url}
+    server = pytest.importorskip("redis").Redis.from_url(redis_url)
+    try:
+        server.config_set("maxmemory-policy", "allkeys-lru")
+        open_table(storage, **options).upsert(rows((2, "oslo", 1, "a")))  # it has no limit that it would keep
+        server.config_set("maxmemory", "1gb")
+        with pytest.raises(ConfigError, match="evicts keys"):
+            open_table(storage, **options).upsert(rows((1, "oslo", 2, "b")))
+        server.config_set("maxmemory-policy", "volatile-lru")
+        assert open_table(storage, **options).upsert(rows((1, "oslo", 2, "b"))).updated == 1
+    finally:
+        server.config_set("maxmemory", 0)
+        server.config_set("maxmemory-policy", "noeviction")
+        server.close()
 
 
 def test_server_of_hbase_that_is_away_is_a_typed_error_and_nothing_is_written() -> None:

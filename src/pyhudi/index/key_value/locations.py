@@ -149,15 +149,15 @@ class StoredLocations:
     def cover(self, coverage: Coverage) -> None:
         """See `Locations.cover`."""
         previous, now = self._states(), coverage.to_bytes()
-        self._call("add", [self._name(_COVERAGE)], [now])
+        self.ask("add", [self._name(_COVERAGE)], [now])
         if others := [entry for entry in previous if entry != now]:
-            self._call("remove", [self._name(_COVERAGE)] * len(others), others)
+            self.ask("remove", [self._name(_COVERAGE)] * len(others), others)
 
     def add(self, keys: pa.Array, location: Location) -> None:
         """See `Locations.add`."""
         entry = location.to_bytes()
         for names in self._pieces(keys):
-            self._call("add", names, [entry] * len(names))
+            self.ask("add", names, [entry] * len(names))
 
     def find(self, keys: pa.Array) -> Mapping[Location, int]:
         """See `Locations.find`."""
@@ -174,7 +174,7 @@ class StoredLocations:
             found = zip(names, self._get(names), strict=True)
             pairs = [(name, entry) for name, entries in found for entry in gone.intersection(entries)]
             if pairs:
-                self._call("remove", [name for name, _ in pairs], [entry for _, entry in pairs])
+                self.ask("remove", [name for name, _ in pairs], [entry for _, entry in pairs])
 
     def _states(self) -> list[bytes]:
         return list(self._get([self._name(_COVERAGE)])[0])
@@ -188,7 +188,7 @@ class StoredLocations:
             yield [prefix + key.encode() for key in keys.slice(start, KEYS_PER_CALL).to_pylist()]
 
     def _get(self, names: list[bytes]) -> Sequence[Collection[bytes]]:
-        answers = self._call("get", names)
+        answers = self.ask("get", names)
         count = len(answers) if isinstance(answers, Sequence) else None
         if count != len(names):
             raise StorageError(
@@ -200,7 +200,8 @@ class StoredLocations:
             )
         return answers  # type: ignore[no-any-return]
 
-    def _call(self, name: str, *arguments: Any) -> Any:
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """What a method of the store returns. Raises `StorageError` for whatever the store raises of its own."""
         try:
             with self._guard or nullcontext():
                 return getattr(self.store, name)(*arguments)

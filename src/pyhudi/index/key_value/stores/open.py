@@ -24,7 +24,8 @@ METHODS = ("get", "add", "remove")
 def locations_in_store(options: IndexOptions, table: TableState) -> Locations:
     """The entries of a table in the store that the options name, and the rows of JVM Hudi in HBase if they name these.
 
-    Raises `ConfigError` for a URL of another kind, and for a table in HBase that is not there or none of this table's.
+    Raises `ConfigError` for a URL of another kind, for a table in HBase that is not there or none of this table's, and
+    for a Redis that evicts entries.
     """
     url, uri = options.store or "", table.storage.uri
     scheme, colon, rest = url.partition("://")
@@ -33,9 +34,11 @@ def locations_in_store(options: IndexOptions, table: TableState) -> Locations:
         rows = hudi_rows(options, table)
         return own if rows is None else LocationsWithRows(own, rows)
     if scheme == "sqlite" and rest.startswith("/"):
-        return StoredLocations.of(_sqlite(rest, os.getpid()), uri, is_shared=False)
+        return StoredLocations.of(_in_file(rest), uri, is_shared=False)
     if scheme in ("redis", "rediss") and rest:
-        return StoredLocations.of(RedisKeyStore(url), uri, is_shared=True)
+        stored = StoredLocations.of(RedisKeyStore(url), uri, is_shared=True)
+        stored.ask("check")
+        return stored
     raise ConfigError(
         "hoodie.index.hbase.store must be thrift://host:port/table, sqlite:///folder/file or redis://host:port/number; "
         "for another store give a class of your own by hoodie.index.class",
@@ -46,14 +49,14 @@ def locations_in_store(options: IndexOptions, table: TableState) -> Locations:
 def hudi_rows(options: IndexOptions, table: TableState) -> HudiRows | None:
     """The rows of JVM Hudi's index in HBase, if the options name a table of HBase for them.
 
-    Raises `ConfigError` if it is not there, is no index, or is that of another Hudi table. Cost: some calls, once in
-    a process.
+    Raises `ConfigError` if it is not there, is no index, or is that of another Hudi table. Cost: four calls; what is in
+    HBase changes while this process lives.
     """
     if options.index_type is not IndexType.HBASE or options.index_class is not None or options.hbase_table is None:
         return None
     entries = _entries(options)
     rows = replace(entries, name=options.hbase_table, family=FAMILY)
-    _checked(entries, rows, table.storage.uri)
+    _check_rows(entries, rows, table.storage.uri)
     return HudiRows(rows, KnownWrites.of(table.timeline))
 
 
@@ -82,8 +85,17 @@ def locations_of_class(name: str, table_uri: str) -> Locations:
     return StoredLocations.of(store, table_uri, is_shared=bool(getattr(store, "is_shared", False)))
 
 
+def _in_file(path: str) -> SqliteKeyStore:
+    """The open store of a file; opened again if the file is another one by now."""
+    store = _sqlite(path, os.getpid())
+    if not store.is_at_its_path:
+        _sqlite.cache_clear()
+        store = _sqlite(path, os.getpid())
+    return store
+
+
 @lru_cache(maxsize=64)
-def _sqlite(path: str, _process: int) -> KeyStore:
+def _sqlite(path: str, _process: int) -> SqliteKeyStore:
     try:
         return SqliteKeyStore(path)
     except (sqlite3.Error, OSError) as error:
@@ -97,17 +109,11 @@ def _instance(kind: type[KeyStore]) -> KeyStore:
 
 def _entries(options: IndexOptions) -> HBaseTable:
     table = table_at(options.store or "", keys_per_get=options.keys_per_get, keys_per_put=options.keys_per_put)
-    _made(table)
+    table.make()
     return table
 
 
-@lru_cache(maxsize=64)
-def _made(table: HBaseTable) -> None:
-    table.make()
-
-
-@lru_cache(maxsize=64)
-def _checked(entries: HBaseTable, rows: HBaseTable, uri: str) -> None:
+def _check_rows(entries: HBaseTable, rows: HBaseTable, uri: str) -> None:
     """Refuse a table of HBase that is no index of JVM Hudi, or not that of this table."""
     if (rows.name, rows.server) == (entries.name, entries.server):
         raise ConfigError(

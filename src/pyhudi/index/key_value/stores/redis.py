@@ -11,6 +11,9 @@ from typing import Any
 
 from pyhudi.errors import ConfigError
 
+_EVICTING = "allkeys-"
+"""How the policies begin that remove keys without an expiry, as entries are."""
+
 
 @dataclass(frozen=True, slots=True)
 class RedisKeyStore:
@@ -20,6 +23,24 @@ class RedisKeyStore:
     """
 
     url: str
+
+    def check(self) -> None:
+        """Raise `ConfigError` for a server that removes entries when its memory is full: their records seem new.
+
+        Cost: one round trip. A server that does not say how it is set up is trusted.
+        """
+        try:
+            memory = _client(self.url, getpid()).info("memory")
+        except importlib.import_module("redis").ResponseError:
+            return
+        policy = str(memory.get("maxmemory_policy", ""))
+        if memory.get("maxmemory") and policy.startswith(_EVICTING):
+            raise ConfigError(
+                f"the server of the index evicts keys (maxmemory-policy {policy}), and records whose entries are gone "
+                "would be inserted once more: set it to noeviction, delete the entries, and write again",
+                option="hoodie.index.hbase.store",
+                maxmemory=memory["maxmemory"],
+            )
 
     def get(self, keys: Sequence[bytes]) -> Sequence[Collection[bytes]]:
         """See `KeyStore.get`. Cost: one round trip."""

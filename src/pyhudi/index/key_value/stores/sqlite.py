@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import weakref
 from collections import defaultdict
@@ -25,6 +26,12 @@ class SqliteKeyStore:
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS entries (key BLOB, entry BLOB, PRIMARY KEY (key, entry)) WITHOUT ROWID"
             )
+        self._path, self._file = path, _file_at(path)
+
+    @property
+    def is_at_its_path(self) -> bool:
+        """Whether the file was neither removed nor replaced since: others do not find what is put into it then."""
+        return self._file == _file_at(self._path)
 
     def get(self, keys: Sequence[bytes]) -> Sequence[Collection[bytes]]:
         """See `KeyStore.get`."""
@@ -48,3 +55,12 @@ class SqliteKeyStore:
             self._connection.executemany(
                 "DELETE FROM entries WHERE key = ? AND entry = ?", zip(keys, entries, strict=True)
             )
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    """What no other file is as long as this one is open."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - an SQLite path is a text
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
