@@ -35,7 +35,7 @@ Message = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 3)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 3)
     monkeypatch.setattr("pyhudi.spark.engine.IN_PROCESS_BYTES_MAX", 0)
 
 
@@ -128,7 +128,7 @@ def test_avro_of_a_real_database_gives_its_table_by_the_schema_of_each_message(
     monkeypatch: pytest.MonkeyPatch,
     route: dict[str, str],
 ) -> None:
-    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 40)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 40)
     topic, sent = broker.new_topic(), avro_messages(small_registry)
     registry = {"hoodie.streamer.schemaprovider.registry.url": small_registry.url}
     options = options_of(broker, topic, "postgresql", {**registry, **route})

@@ -105,7 +105,7 @@ def test_rows_of_csv_with_other_numbers_of_values_are_in_the_error_table(spark: 
 def test_messages_that_fail_in_parts_of_a_topic_are_in_the_error_table(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checked: Any, schema: Any
 ) -> None:
-    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 3)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 3)
     monkeypatch.setattr("pyhudi.spark.engine.IN_PROCESS_BYTES_MAX", 0)
     topic = broker.new_topic(partitions=2)
     options = {
@@ -166,7 +166,7 @@ def without_five(rows: pa.Table) -> pa.Table:
 def test_rows_that_transformers_leave_without_a_key_are_in_the_error_table(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transformer: Any, source_class: str
 ) -> None:
-    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 3)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 3)
     topic, landing = broker.new_topic(partitions=2), tmp_path / "landing"
     options = {"bootstrap.servers": broker.servers, TOPIC: topic, SQL: KEYLESS}
     if source_class == "ParquetDFSSource":

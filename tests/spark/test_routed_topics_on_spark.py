@@ -35,7 +35,7 @@ PLACES = ("on_spark", "local")
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 3)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 3)
 
 
 def table(broker: Broker, path: Path, topic: str, options: dict[str, str], **given: Any) -> StreamerConfig:

@@ -84,9 +84,8 @@ def test_columns_of_a_schema_keep_where_they_may_be_null(spark: Any, tmp_path: P
 def test_topic_gives_the_table_of_a_run_without_spark(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyhudi.streamer.sources import kafka
 
-    monkeypatch.setattr(kafka, "MESSAGES_OF_A_PART", 3)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 3)
     monkeypatch.setattr("pyhudi.spark.engine.IN_PROCESS_BYTES_MAX", 0)
     topic = broker.new_topic(partitions=3)
     options = {
@@ -124,7 +123,7 @@ def _arranged_as_on_a_cluster(
 def test_of_rows_of_a_key_the_last_one_counts_as_without_spark(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 30)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 30)
     monkeypatch.setattr(engine, "arrange", _arranged_as_on_a_cluster)
     topic = broker.new_topic()
     options = {"bootstrap.servers": broker.servers, TOPIC: topic}

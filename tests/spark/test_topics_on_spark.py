@@ -56,7 +56,7 @@ def test_no_hour_of_a_topic_is_complete_early_on_spark(spark: Any, broker: Broke
 def test_watermark_of_a_topic_is_that_of_a_run_without_spark(
     spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, kind: str
 ) -> None:
-    monkeypatch.setattr("pyhudi.streamer.sources.kafka.MESSAGES_OF_A_PART", 2)
+    monkeypatch.setattr("pyhudi.streamer.sources.topic_parts.MESSAGES_OF_A_PART", 2)
     topic, at = broker.new_topic(partitions=3), [BEGIN_MS + minute * MINUTE_MS for minute in range(9)]
     options = {"hoodie.write.table.version": version, "hoodie.datasource.write.table.type": kind}
     if version == "8":

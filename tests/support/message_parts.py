@@ -17,9 +17,10 @@ from pyhudi.streamer.error_table import ErrorTable
 from pyhudi.streamer.parts_apart import bad_rows, columns_of_rows, good_rows, parts_to_read, reading_of, told_parts
 from pyhudi.streamer.schemas import group_of
 from pyhudi.streamer.settings import Settings
-from pyhudi.streamer.sources.kafka import JSON, KafkaSource, TopicPart, TopicParts, kafka_source
+from pyhudi.streamer.sources.kafka import JSON, KafkaSource, kafka_source
 from pyhudi.streamer.sources.kafka_client import MESSAGES
 from pyhudi.streamer.sources.protocol import Pull
+from pyhudi.streamer.sources.topic_parts import TopicPart, TopicParts
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
@@ -67,7 +68,7 @@ class PartedBatches:
         whole = MessagesPart(source, None, 0, 0, begins, tuple(text for part in tasks for text in part.messages))
         return Pull(
             reached=Checkpoint(text=str(number + 1)),
-            read=lambda wanted, stored: source._rows(None, whole._batches, wanted, stored),
+            read=lambda wanted, stored: source.rows(None, whole._batches, wanted, stored),
             read_apart=whole.read_apart,
             items=begins,
             parts=TopicParts(source, tuple(tasks)),

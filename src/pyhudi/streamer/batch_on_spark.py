@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
     from pyhudi.spark.engine import SparkEngine
     from pyhudi.spark.kept import KeptRows
-    from pyhudi.streamer.sources.kafka import TopicPart
     from pyhudi.streamer.sources.routed_in_parts import Divide
+    from pyhudi.streamer.sources.topic_parts import TopicPart
 
 Batches: TypeAlias = Callable[[Any], Iterator[pa.RecordBatch]]
 """Reads the rows of a part."""

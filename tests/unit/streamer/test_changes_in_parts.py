@@ -94,7 +94,7 @@ def test_delete_that_is_put_off_is_found_at_the_end_of_a_batch_alone(values: lis
         patched.setattr(kafka, "read_messages", read)
         patched.setattr(kafka, "LAST_MESSAGES", 2)
         of_end = source._put_off(source._last_messages(None, begin, end), end, after)
-        whole = source._put_off(source._together(source._messages(None, begin, end)), end, after)
+        whole = source._put_off(source.fetched(None, begin, end), end, after)
     assert (of_end[0].ends, of_end[0].again, of_end[1]) == (whole[0].ends, whole[0].again, whole[1])
 
 

@@ -56,7 +56,7 @@ def topic_source(kind: str, **options: str) -> KafkaSource:
 def rows_read(source: KafkaSource, values: Sequence[Any], piece_bytes: int, topic_id: str | None = None) -> pa.Table:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(decoding, "PIECE_BYTES", piece_bytes)
-        return source._rows(topic_id, lambda: one_by_one(values), None, None)
+        return source.rows(topic_id, lambda: one_by_one(values), None, None)
 
 
 def decoders() -> list[str]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -55,20 +55,17 @@ from pyhudi.streamer.sources.moved_keys import (
     put_off_deletes,
     with_deletes,
 )
-from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull, Tell
+from pyhudi.streamer.sources.protocol import COLUMNS_OF_OFFSETS, Check, Pull
 from pyhudi.streamer.sources.routed import REST, Range, Route, RoutedSource
 from pyhudi.streamer.sources.routed_changes import tables_of_avro, tables_of_json
 from pyhudi.streamer.sources.schema_registry import SchemaRegistry
+from pyhudi.streamer.sources.topic_parts import TopicPart, TopicParts, parts_of
 
 JSON: Final = "JsonKafkaSource"
 AVRO: Final = "AvroKafkaSource"
 _FAILURES: Final = {JSON: "JSON_ROW_DESERIALIZATION_FAILURE", AVRO: "AVRO_DESERIALIZATION_FAILURE"}
-MESSAGES_OF_A_PART: Final = 100_000
-"""How many messages a task reads, which has them in memory together."""
 LAST_MESSAGES: Final = 256
 """How many offsets are read to see how a batch ends; so many times as many where they have too few messages."""
-_MESSAGE_BYTES: Final = 1_000
-"""About what a message takes: the broker does not say it before it is read."""
 _START: Final = "auto.offset.reset"
 _ROUTE: Final = "hoodie.streamer.source.kafka.route.values"
 
@@ -124,8 +121,8 @@ class KafkaSource:
         fetch = functools.partial(source._messages_of, plan)
         return Pull(
             reached=plan.reached,
-            read=functools.partial(source._rows, plan.topic_id, fetch),
-            read_apart=functools.partial(source._rows_apart, plan.topic_id, fetch),
+            read=functools.partial(source.rows, plan.topic_id, fetch),
+            read_apart=functools.partial(source.rows_apart, plan.topic_id, fetch),
             items=sum(plan.end.values()) - sum(plan.begin.values()),
             parts=TopicParts(source, plan.parts),
             must_be_kept=after.text is None and not self._begins_at_first,
@@ -173,7 +170,7 @@ class KafkaSource:
             previous=previous,
             reached=Checkpoint(text=text, state=_state(topic_id, text, again)),
             behind=_behind(begin, bounds),
-            parts=_parts(self, topic_id, previous, begin, end),
+            parts=parts_of(self, topic_id, previous, begin, end),
             messages=messages,
         )
 
@@ -182,7 +179,7 @@ class KafkaSource:
         topic_id, bounds, begin, end = self._range(after, limit)
         if begin == end:
             return None
-        messages = self._together(self._messages(topic_id, begin, end))
+        messages = self.fetched(topic_id, begin, end)
         again: Offsets = {}
         if self.has_moved_keys:
             put_off, previous = self._put_off(messages, end, after)
@@ -202,8 +199,8 @@ class KafkaSource:
         """See `Topic.pull_of`. Cost: none."""
         return Pull(
             reached=some.reached,
-            read=functools.partial(self._rows, some.topic_id, functools.partial(batches_of, messages)),
-            read_apart=functools.partial(self._rows_apart, some.topic_id, functools.partial(batches_of, messages)),
+            read=functools.partial(self.rows, some.topic_id, functools.partial(batches_of, messages)),
+            read_apart=functools.partial(self.rows_apart, some.topic_id, functools.partial(batches_of, messages)),
             items=messages.num_rows,
             behind=some.behind,
         )
@@ -223,7 +220,7 @@ class KafkaSource:
         return topic_id, bounds, begin, end_offsets(begin, bounds, self.options.max_events if limit is None else limit)
 
     def columns_of(self, schema: pa.Schema) -> pa.Schema:
-        """The columns of rows whose messages have these."""
+        """See `TopicReader.columns_of`."""
         if not self.options.appends_offsets:
             return schema
         return _with_columns(
@@ -234,11 +231,7 @@ class KafkaSource:
     def told_columns(
         self, topic_id: str | None, messages: pa.Table, stored: pa.Schema | None, *, fits: bool
     ) -> tuple[int, pa.Schema] | None:
-        """How many messages these are, and the columns that they say; none where no message has a value in a field.
-
-        With `fits`, None where one cannot be read, as its values do not have the types of the table's columns. Raises
-        `SourceError` where one cannot be read otherwise. Cost: they are decoded.
-        """
+        """See `TopicReader.told_columns`."""
         if not messages.num_rows:
             return 0, pa.schema([])
         known = self._without_offsets(stored)
@@ -253,9 +246,10 @@ class KafkaSource:
                 raise
         return messages.num_rows, rows.schema
 
-    def _rows(
+    def rows(
         self, topic_id: str | None, fetch: Callable[[], Messages], wanted: pa.Schema | None, stored: pa.Schema | None
     ) -> pa.Table:
+        """See `TopicReader.rows`."""
         only, known = self._without_offsets(wanted), self._without_offsets(stored)
         decode = rows_of_json_piece if self.kind == JSON else self.decode
 
@@ -287,7 +281,7 @@ class KafkaSource:
             place = {} if error.row is None else _place(messages, error.row)
             raise SourceError(f"a message cannot be read: {error.reason}", topic=self.topic, **place) from error
 
-    def _rows_apart(
+    def rows_apart(
         self,
         topic_id: str | None,
         fetch: Callable[[], Messages],
@@ -297,6 +291,7 @@ class KafkaSource:
         fits: bool,
         check: Check | None = None,
     ) -> Apart:
+        """See `TopicReader.rows_apart`."""
         messages = self._together(fetch())
         columns = self._columns_of_offsets(messages)
         values = messages["value"].combine_chunks()
@@ -324,6 +319,11 @@ class KafkaSource:
         """Rows of messages, with the columns of all. Raises `SchemaMismatchError` where they do not fit together."""
         return joined(list(tables), None) if self.kind == JSON else joined_rows(tables, stored)
 
+    def joined_columns(self, schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
+        """See `TopicReader.joined_columns`."""
+        rows = self.joined([schema.empty_table() for schema in schemas], self._without_offsets(stored))
+        return self.columns_of(rows.schema)
+
     def _columns_of_offsets(self, messages: pa.Table) -> pa.Table:
         """The columns that say where rows come from, if the options ask for them."""
         if not self.options.appends_offsets:
@@ -335,6 +335,10 @@ class KafkaSource:
         if schema is None or not self.options.appends_offsets:
             return schema
         return pa.schema([column for column in schema if column.name not in COLUMNS_OF_OFFSETS])
+
+    def fetched(self, topic_id: str | None, begin: Offsets, end: Offsets) -> pa.Table:
+        """See `TopicReader.fetched`."""
+        return self._together(self._messages(topic_id, begin, end))
 
     def _messages(self, topic_id: str | None, begin: Offsets, end: Offsets) -> Messages:
         """The messages with a value: a null value is the tombstone of a compacted topic, and no row.
@@ -371,7 +375,7 @@ class KafkaSource:
         left, depth = dict(end), LAST_MESSAGES
         while left:
             first = {partition: max(begin[partition], stop - depth) for partition, stop in left.items()}
-            messages = self._together(self._messages(topic_id, first, left))
+            messages = self.fetched(topic_id, first, left)
             counts = np.bincount(messages["partition"].to_numpy(), minlength=max(left) + 1)
             is_enough = {partition: counts[partition] > 1 or begin[partition] == first[partition] for partition in left}
             whole = pa.array([partition for partition in left if is_enough[partition]], pa.int32())
@@ -399,98 +403,6 @@ class KafkaSource:
             Origin(id=f"{topic}|{place}", source=self.topic, position=place, payload=message["value"])
             for message, place in zip(found, places, strict=True)
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPart:
-    """A range of offsets of one partition of the topic with an id. See `Part`."""
-
-    source: KafkaSource
-    topic_id: str | None
-    partition: int
-    begin: int
-    end: int
-
-    @property
-    def size_bytes(self) -> int:
-        """See `Part.size_bytes`."""
-        return (self.end - self.begin) * _MESSAGE_BYTES
-
-    def told(self, stored: pa.Schema | None, *, fits: bool) -> tuple[int, pa.Schema] | None:
-        """See `KafkaSource.told_columns`. Cost: a read of the range."""
-        return self.source.told_columns(self.topic_id, self.fetched(), stored, fits=fits)
-
-    def batches(
-        self, columns: pa.Schema, wanted: pa.Schema | None, stored: pa.Schema | None
-    ) -> Iterator[pa.RecordBatch]:
-        """See `Part.batches`. Cost: a read of the range."""
-        del wanted, stored  # the messages of all parts have said the columns
-        yield from self.source._rows(self.topic_id, self._batches, columns, None).to_batches()
-
-    def read_apart(
-        self, wanted: pa.Schema | None, stored: pa.Schema | None, *, fits: bool, check: Check | None = None
-    ) -> Apart:
-        """See `Part.read_apart`. Cost: a read of the range."""
-        return self.source._rows_apart(self.topic_id, self._batches, wanted, stored, fits=fits, check=check)
-
-    def fetched(self) -> pa.Table:
-        """The messages with a value. Cost: a read of the range."""
-        begin, end = {self.partition: self.begin}, {self.partition: self.end}
-        return self.source._together(self.source._messages(self.topic_id, begin, end))
-
-    def _batches(self) -> Messages:
-        """All messages in one piece, which this task decodes by itself: other tasks have the other cores."""
-        return batches_of(self.fetched().combine_chunks())
-
-
-@dataclass(frozen=True, slots=True)
-class TopicParts:
-    """A batch of a topic. See `Parts`."""
-
-    source: KafkaSource
-    tasks: tuple[TopicPart, ...]
-    kept: Any = None
-
-    def columns(self, tell: Tell, wanted: pa.Schema | None, stored: pa.Schema | None) -> pa.Schema:
-        """See `Parts.columns`. Cost: without `wanted` a read of the messages; two if values do not fit the table."""
-        if wanted is not None:
-            return self.source.columns_of(wanted)
-        told = tell(functools.partial(TopicPart.told, stored=stored, fits=stored is not None))
-        if None in told:  # then the types of the batch decide, as where it is read as a whole
-            told = tell(functools.partial(TopicPart.told, stored=None, fits=False))
-        schemas = [schema for _, schema in told if schema.names]
-        if not schemas:
-            if any(count for count, _ in told):
-                raise SourceError(
-                    "a message cannot be read: no field of any row has a value, so nothing says what columns there are",
-                    topic=self.source.topic,
-                )
-            return pa.schema([])
-        return self.joined(schemas, stored)
-
-    def joined(self, schemas: Sequence[pa.Schema], stored: pa.Schema | None) -> pa.Schema:
-        """See `Parts.joined`. The columns of offsets are the last ones. Cost: none."""
-        known = self.source._without_offsets(stored)
-        rows = self.source.joined([schema.empty_table() for schema in schemas], known)
-        return self.source.columns_of(rows.schema)
-
-    @property
-    def is_typed_as_a_whole(self) -> bool:
-        """See `Parts.is_typed_as_a_whole`."""
-        return True
-
-
-def _parts(
-    source: KafkaSource, topic_id: str | None, previous: Offsets, begin: Offsets, end: Offsets
-) -> tuple[TopicPart, ...]:
-    """What is read alone of a batch: `previous` messages, and ranges, those of a partition one after the other."""
-    single = (TopicPart(source, topic_id, partition, first, first + 1) for partition, first in previous.items())
-    ranges = (
-        TopicPart(source, topic_id, partition, first, min(first + MESSAGES_OF_A_PART, stop))
-        for partition, stop in sorted(end.items())
-        for first in range(begin[partition], stop, MESSAGES_OF_A_PART)
-    )
-    return (*single, *ranges)
 
 
 def _behind_each(offsets: Offsets) -> dict[int, int]:

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from pyhudi.errors import InternalError, SourceDataLostError
 from pyhudi.streamer.checkpoints import Checkpoint
-from pyhudi.streamer.sources.kafka import KafkaSource, TopicPart, TopicParts
+from pyhudi.streamer.sources.kafka import KafkaSource
 from pyhudi.streamer.sources.protocol import Pull
 from pyhudi.streamer.sources.routed import REST, ReadRange, Route, Takers, without_value, without_values
+from pyhudi.streamer.sources.topic_parts import TopicPart, TopicParts
 
 _NO_VALUE: Final = -1
 """In place of a taker's number: the first message of a part that does not say which table it is for."""
