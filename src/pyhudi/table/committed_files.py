@@ -28,6 +28,7 @@ from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
 from pyhudi.format.schema.internal_schema import InternalSchema
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.archive.history import ArchivedOutcome, archived_outcome
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.timeline import Timeline, load_timeline
 from pyhudi.table.written_files import load_written_files
@@ -237,15 +238,27 @@ def load_writes(storage: Storage, timeline: Timeline) -> WritesOfTimeline:
 
 def _rolled_back(instant_time: str, path: str | None = None) -> InvalidRequestError:
     return InvalidRequestError(
-        "a write was rolled back while, or since, the table was opened; open it again", path=path, instant=instant_time
+        "a write was rolled back while, or since, the table was opened, or another table was made at its path; open it "
+        "again",
+        path=path,
+        instant=instant_time,
     )
+
+
+def _is_lost(storage: Storage, now: Timeline, instant_time: str) -> bool:
+    """Whether a completed write is neither on the timeline nor archived. Cost: for one before it the archive."""
+    if now.is_committed(instant_time):
+        return False
+    if not now.starts_after(instant_time):
+        return True
+    return archived_outcome(storage, now.version, instant_time) is not ArchivedOutcome.COMPLETED
 
 
 def refuse(storage: Storage, timeline: Timeline, shortfalls: Sequence[Shortfall], *, only_warn: bool) -> None:
     """Raise the error for missing and short files, or warn. Cost: one listing, and the writes since the timeline.
 
     Raises:
-        InvalidRequestError: the write was rolled back.
+        InvalidRequestError: the write was rolled back, or the table is another one.
         HistoryNotRetainedError: newer files supersede them, so a cleaner may have deleted them.
         CorruptDataError: otherwise.
     """
@@ -261,7 +274,7 @@ def refuse(storage: Storage, timeline: Timeline, shortfalls: Sequence[Shortfall]
     now = load_timeline(storage, timeline.version)
     committed = committed_files(storage, now, {shortfall.group.partition_path for shortfall in shortfalls})
     for shortfall in shortfalls:
-        if not now.is_committed(shortfall.instant_time) and not now.starts_after(shortfall.instant_time):
+        if _is_lost(storage, now, shortfall.instant_time):
             raise _rolled_back(shortfall.instant_time, shortfall.path)
         if shortfall.found is None and committed.is_superseded(shortfall.group, shortfall.instant_time):
             raise HistoryNotRetainedError(

@@ -64,6 +64,7 @@ from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.markers.reading import load_markers
 from pyhudi.transaction.plan_fencing import begin_run, check_newest_run
 from pyhudi.transaction.publish import check_not_undone, put_completed, put_requested
+from pyhudi.transaction.same_table import check_same_table
 from pyhudi.transaction.schema_history import keep_schema_history
 from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.transaction.tidying import tidy_up_after_commit
@@ -130,8 +131,8 @@ def begin(
     that time; `WriteConflictError` is raised if that process may be alive. `began`: when the write began, by the
     monotonic clock, if not with this call. `engine` runs the tasks that build indexes of the metadata table, if the
     settings ask for them. Raises `WriteConflictError` while
-    JVM Hudi restores the table or builds an index of it, or when the table's version, or the capture of its changes,
-    was changed since it was loaded, and what `put_requested` raises. Cost: one listing, two puts, the lock; one more
+    JVM Hudi restores the table or builds an index of it, or when it is not written any more as it was when it was
+    loaded (`same_table`), and what `put_requested` raises. Cost: one listing, two puts, the lock; one more
     listing under a lock that can be lost.
     """
     storage, version = table.storage, table.version
@@ -142,7 +143,7 @@ def begin(
         naming(storage),
     ):
         loaded, table = table, table.reload()
-        _check_same_table(loaded, table)
+        check_same_table(loaded, table)
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
         check_nothing_exclusive(table.timeline, own)
         table = settle_metadata_table(
@@ -195,24 +196,6 @@ def _begun_by_the_dead(
                 )
             return pending
     return None
-
-
-def _check_same_table(loaded: TableState, now: TableState) -> None:
-    """Refuse a write that would make files by properties that the table no longer has."""
-    what = None
-    if now.version != loaded.version:
-        what = "the version of the table"
-    elif (now.config.cdc_enabled, now.config.change_data_mode) != (
-        loaded.config.cdc_enabled,
-        loaded.config.change_data_mode,
-    ):
-        what = "whether and how the table captures its changes"
-    if what is not None:
-        raise WriteConflictError(
-            f"another process changed {what} since this write loaded it; nothing was written; load the table and run "
-            "it again",
-            table_version=now.version.number,
-        )
 
 
 def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:

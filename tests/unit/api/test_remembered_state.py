@@ -123,6 +123,20 @@ def restored(path: Path, folder: Path, version: int, kind: Kind) -> None:
 CHANGES = [another_table_moved_here, older_copy_put_back, rolled_back, restored]
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_open_table_that_was_made_anew_says_that_it_is_to_be_opened_again(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "t"
+    made(path, version, "cow", begin=0)
+    table = opened(path)
+    shutil.rmtree(path)
+    made(path, version, "cow", begin=10)
+
+    with pytest.raises(pyhudi.errors.InvalidRequestError, match="another table was made at its path; open it again"):
+        table.scan().to_arrow()
+
+    assert table.refresh().scan(columns=SCHEMA.names).to_arrow().num_rows == 4
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "mor")])
 def test_process_that_knew_a_table_answers_as_one_that_never_saw_it(
