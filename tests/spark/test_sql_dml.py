@@ -13,9 +13,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, lit
 from tests.support.pages import ROOT, blocks
+from tests.support.spark import temporarily
 
 import pyhudi
-from pyhudi.errors import AmbiguousChangeError, RecordKeyError, SqlStatementError, UnsupportedFeatureError
+from pyhudi.errors import AmbiguousChangeError, ConfigError, RecordKeyError, SqlStatementError, UnsupportedFeatureError
 from pyhudi.spark import row_changes
 from pyhudi.spark.capabilities import IS_4
 
@@ -132,6 +133,59 @@ def test_literal_of_an_insert_clause_is_no_column_of_the_source(enabled: SparkSe
     )
 
     assert [row[2:] for row in now() if row[0] > 4] == [(0.0, 0), (0.0, 0), (None, 0), (None, 0)]
+
+
+BY_KEY = "t.id = s.id and t.city = s.city"
+ALL = "when matched then update set * when not matched then insert *"
+
+
+@pytest.mark.parametrize(
+    ("on", "clauses", "at"),
+    [
+        (BY_KEY, ALL, 2),
+        ("t.id = s.id", ALL, 2),
+        (BY_KEY, "when matched then update set id = s.id, city = s.city, fare = s.fare, ts = s.ts", 2),
+        (BY_KEY, "when matched then update set id = s.id, city = s.city, fare = s.fare, ts = s.TS", 9),
+        ("t.id = s.id", "when matched then update set ts = s.TS, fare = s.fare", 9),
+    ],
+)
+def test_columns_that_differ_in_letter_case_are_told_apart_where_spark_does(
+    enabled: SparkSession, now: Now, on: str, clauses: str, at: int
+) -> None:
+    rows = "select 3L ID, 1L id, 'oslo' city, 6D fare, 2L ts, 9L TS"
+    with temporarily(enabled, {"spark.sql.caseSensitive": "true"}):
+        enabled.sql(f"merge into trips t using ({rows}) s on {on} {clauses}")
+
+    assert now() == [(1, "oslo", 6.0, at), *STORED[1:]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "on", "clauses", "message"),
+    [
+        ("id, city, fare, ts TS", BY_KEY, ALL, "lacks columns of the table, which all are asked for: ts"),
+        ("id ID, city, fare, ts", BY_KEY, "when matched then update set ts = s.ts", "`s`.`id` cannot be resolved"),
+        ("id, city, fare, ts TS", BY_KEY, "when matched then update set ts = s.ts", "`s`.`ts` cannot be resolved"),
+    ],
+)
+def test_column_of_the_source_in_another_letter_case_is_refused_where_spark_refuses_it(
+    enabled: SparkSession, now: Now, columns: str, on: str, clauses: str, message: str
+) -> None:
+    with (
+        temporarily(enabled, {"spark.sql.caseSensitive": "true"}),
+        pytest.raises((ConfigError, SqlStatementError), match=message),
+    ):
+        enabled.sql(f"merge into trips t using (select {columns} from changes) s on {on} {clauses}")
+
+    assert now() == STORED
+
+
+def test_columns_that_differ_in_letter_case_are_ambiguous_where_it_does_not_count(
+    enabled: SparkSession, now: Now
+) -> None:
+    with pytest.raises(Exception, match="AMBIGUOUS_REFERENCE"):
+        enabled.sql(f"merge into trips t using (select id, city, fare, ts, 9L TS from changes) s on {BY_KEY} {ALL}")
+
+    assert now() == STORED
 
 
 def test_named_columns_of_the_source_are_merged_by_the_index_if_each_gets_its_namesake(

@@ -126,7 +126,8 @@ class Merge:
         def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
             given = source if self._again is None else self._again()
             kept.enter_context(_released(given, engine))
-            plan = named_columns(self.plan, job.schema.arrow, _names_of(given, engine))
+            names, case_sensitive = _names_of(given, engine), _are_case_sensitive(given, engine)
+            plan = named_columns(self.plan, job.schema.arrow, names, case_sensitive=case_sensitive)
             check_has_keys(job.table.config)
             keys = change_keys(job, updated_columns(plan), is_merge=True)
             evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
@@ -238,6 +239,15 @@ def _write(
 def _names_of(source: Any, engine: Engine) -> list[str]:
     """The columns of a source. Those of Spark may have types that no table stores: only some of them are used."""
     return list(engine.schema_of(source).names if isinstance(engine, LocalEngine) else source.columns)
+
+
+def _are_case_sensitive(source: Any, engine: Engine) -> bool:
+    """Whether letter case counts in names of the source: only where Spark is told so."""
+    if isinstance(engine, LocalEngine):
+        return False
+    from pyhudi.spark.settings import setting  # noqa: PLC0415
+
+    return (setting(source.sparkSession, "spark.sql.caseSensitive") or "").lower() == "true"
 
 
 def _released(source: Any, engine: Engine) -> AbstractContextManager[None]:

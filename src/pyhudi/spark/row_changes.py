@@ -35,6 +35,7 @@ from pyhudi.write.row_changes.plan import (
     OfSource,
     Update,
     changes_by_record,
+    column_finder,
     equalities,
     has_exact_text,
     is_global,
@@ -89,9 +90,9 @@ def released(source: DataFrame) -> Iterator[None]:
 def _where(job: WriteJob, pairs: Sequence[tuple[str, str]], source: DataFrame) -> list[tuple[str, str, Any]] | None:
     """A condition that all rows of the target meet which a row of the source can match; None: all may be needed."""
     table, types = job.schema.arrow, _storable(source)
-    spelled = [{name.lower(): name for name in names} for names in (table.names, types.names)]
+    of_table, of_source = column_finder(table.names), column_finder(types.names)
     chosen, asked = [], []
-    for target, other in ((spelled[0].get(a.lower()), spelled[1].get(b.lower())) for a, b in pairs):
+    for target, other in ((of_table(a), of_source(b)) for a, b in pairs):
         if target is None or other is None or table.field(target).type != types.field(other).type:
             continue
         if has_exact_text(table.field(target).type):
@@ -247,8 +248,7 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
     code: Any = sql
     for applies, change in changes_by_record(does, is_delete, adds, comparable):
         code = code.when(applies, int(change))
-    spelled = {name.lower(): name for name in source.columns}
-    fit = fitting(rows)
+    fit, find = fitting(rows), column_finder(source.columns)
     return (
         rows.withColumn(CHANGE, code.cast("tinyint"))
         .where(sql.col(CHANGE).isNotNull())
@@ -256,10 +256,7 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
             sql.lit(None).cast("string").alias(RECORD_KEY),
             sql.lit(None).cast("string").alias(PARTITION_PATH),
             sql.col(CHANGE),
-            *[
-                fit(_of(plan.source, spelled[name.lower()]), kind, name).alias(name)
-                for name, kind in _types(job).items()
-            ],
+            *[fit(_of(plan.source, find(name) or name), kind, name).alias(name) for name, kind in _types(job).items()],
         )
     )
 
@@ -416,9 +413,9 @@ def _value(
     if isinstance(clause, Delete):
         if name in job.combining_rules.ordering_fields and clause in plan.matched:
             # Of several rows of the source about one record, the ordering values of the source decide.
-            spelled = {column.lower(): column for column in source.columns}
-            if name.lower() in spelled:
-                return fit(_of_source(plan, source, spelled[name.lower()]), kind, name)
+            found = column_finder(source.columns)(name)
+            if found is not None:
+                return fit(_of_source(plan, source, found), kind, name)
         return stored if is_kept(job, name) else sql.lit(None).cast(kind)
     value = (clause.values or {}).get(name)
     if value is None and name not in (clause.values or {}):

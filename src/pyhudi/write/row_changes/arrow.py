@@ -33,6 +33,7 @@ from pyhudi.write.row_changes.plan import (
     OfSource,
     Update,
     changes_by_record,
+    column_finder,
     equalities,
     has_exact_text,
     is_global,
@@ -161,11 +162,8 @@ class _Merge:
         deletes = [number for number, clause in enumerate(self.plan.matched) if isinstance(clause, Delete)]
         made = changes_by_record(stored >= 0, np.isin(stored, deletes), absent >= 0, comparable)
         code = np.select([applies for applies, _ in made], [change for _, change in made], default=0)
-        names = {name.lower(): name for name in source.column_names}
-        columns = [
-            _as_type(source.column(names[field.name.lower()]), field.type, field.name)
-            for field in self.job.schema.arrow
-        ]
+        find = column_finder(source.column_names)
+        columns = [_as_type(source.column(find(field.name)), field.type, field.name) for field in self.job.schema.arrow]
         nothing = pa.nulls(source.num_rows, pa.string())
         coded = [nothing, nothing, pa.array(code, pa.int8()), *columns]
         return pa.Table.from_arrays(coded, schema=changes_schema(self.job)).filter(pa.array(code > 0))
@@ -218,10 +216,11 @@ class _Merge:
         if isinstance(clause, Delete):
             if clause in plan.matched:
                 # Of several rows of the source about one record, the ordering values of the source decide.
-                spelled = {name.lower(): name for name in self.source.names}
+                find = column_finder(self.source.names)
                 for name in job.combining_rules.ordering_fields:
-                    if name.lower() in spelled:
-                        stored[name] = f"{plan.source}.{spelled[name.lower()]}"
+                    of_source = find(name)
+                    if of_source is not None:
+                        stored[name] = f"{plan.source}.{of_source}"
                     elif job.schema.arrow.field(name).nullable:
                         del stored[name]
             return _changed(job, rows, None, stored)
@@ -415,9 +414,9 @@ def _join_type(target: pa.DataType, source: pa.DataType, column: str) -> pa.Data
 
 
 def _spelled(schema: pa.Schema, name: str, side: str) -> str:
-    for column in schema.names:
-        if column.lower() == name.lower():
-            return str(column)
+    column = column_finder(schema.names)(name)
+    if column is not None:
+        return column
     raise ConfigError(f"ON names column {name!r}, which {side!r} does not have", column=name, columns=schema.names)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -89,35 +89,52 @@ def check_plan(plan: MergePlan) -> None:
             raise InvalidRequestError("a row that no row of the source matches cannot get all columns of the source")
 
 
-def named_columns(plan: MergePlan, table: pa.Schema, source: Sequence[str]) -> MergePlan:
+def named_columns(
+    plan: MergePlan, table: pa.Schema, source: Sequence[str], *, case_sensitive: bool = False
+) -> MergePlan:
     """The plan with the table's spelling of its columns, and with values for all columns where it asks for all.
 
     A text that is nothing but a column of the source, such as `source.name`, becomes an `OfSource`: so a merge that
-    names all columns is the same as one that asks for all. Names match regardless of letter case. Raises `ConfigError`
-    for a column that the table does not have, or that the source lacks though all are asked for, or that is given
-    twice.
+    names all columns is the same as one that asks for all. Names match regardless of letter case, unless names of the
+    source are `case_sensitive`; a table has no columns that differ in it alone. Raises `ConfigError` for a column that
+    the table does not have, or that the source lacks though all are asked for, or that is given twice.
     """
-    of_source = {name.lower(): name for name in source}
-    counts = Counter(map(str.lower, source))
-    clear = {low: name for low, name in of_source.items() if counts[low] == 1}
+    fold = str if case_sensitive else str.lower
+    counts = Counter(map(fold, source))
+    clear = {fold(name): name for name in source if counts[fold(name)] == 1}
+    find = clear.get if case_sensitive else column_finder(source)
+    of_source = {name: find(name) for name in table.names}
 
-    def named(clause: Clause, visible: Mapping[str, str]) -> Clause:
+    def of_side(value: Any) -> Any:
+        name = _column_of_side(plan.source, value)
+        return value if name is None or fold(name) not in clear else OfSource(clear[fold(name)])
+
+    def named(clause: Clause, sees_source: bool) -> Clause:
         if isinstance(clause, Delete):
             return clause
         if clause.values is None:
-            return replace(clause, values=_all_values(table, of_source, plan.source))
+            return replace(clause, values=_all_values(of_source, plan.source))
         values = assigned(clause.values, table)
-        return replace(clause, values={name: _of_side(plan.source, visible, value) for name, value in values.items()})
+        return replace(clause, values={name: of_side(v) for name, v in values.items()} if sees_source else values)
 
-    def each(clauses: Iterable[Any], visible: Mapping[str, str]) -> tuple[Any, ...]:
-        return tuple(named(clause, visible) for clause in clauses)
+    def each(clauses: Iterable[Any], *, sees_source: bool = True) -> tuple[Any, ...]:
+        return tuple(named(clause, sees_source) for clause in clauses)
 
     return replace(
         plan,
-        matched=each(plan.matched, clear),
-        not_matched=each(plan.not_matched, clear),
-        not_matched_by_source=each(plan.not_matched_by_source, {}),
+        matched=each(plan.matched),
+        not_matched=each(plan.not_matched),
+        not_matched_by_source=each(plan.not_matched_by_source, sees_source=False),
     )
+
+
+def column_finder(names: Iterable[str]) -> Callable[[str], str | None]:
+    """What finds the column that a name means: the one spelled so, else the only one that differs in letter case."""
+    spelled = set(names)
+    loose: dict[str, str | None] = {}
+    for name in spelled:
+        loose[name.lower()] = None if name.lower() in loose else name
+    return lambda wanted: wanted if wanted in spelled else loose.get(wanted.lower())
 
 
 def assigned(values: Mapping[str, Any], table: pa.Schema) -> dict[str, Any]:
@@ -145,24 +162,21 @@ class OfSource:
     name: str
 
 
-def _all_values(table: pa.Schema, of_source: Mapping[str, str], source: str) -> dict[str, Any]:
-    missing = [name for name in table.names if name.lower() not in of_source and name != IS_DELETED]
+def _all_values(of_source: Mapping[str, str | None], source: str) -> dict[str, Any]:
+    missing = [name for name, found in of_source.items() if found is None and name != IS_DELETED]
     if missing:
         raise ConfigError(
             f"the source {source!r} lacks columns of the table, which all are asked for: {', '.join(missing)}; name "
             "the columns that get values",
             columns=missing,
         )
-    return {name: OfSource(of_source[name.lower()]) if name.lower() in of_source else None for name in table.names}
+    return {name: None if found is None else OfSource(found) for name, found in of_source.items()}
 
 
-def _of_side(source: str, columns: Mapping[str, str], value: Any) -> Any:
-    """A text that names one of these columns of the source as an `OfSource`, and any other value as it is."""
+def _column_of_side(side: str, value: Any) -> str | None:
+    """The name of a column of this side, where a text is nothing else."""
     found = _COLUMN.fullmatch(value) if isinstance(value, str) else None
-    if found is None or _bare(found[1]).lower() != source.lower():
-        return value
-    name = columns.get(_bare(found[2]).lower())
-    return value if name is None else OfSource(name)
+    return _bare(found[2]) if found is not None and _bare(found[1]).lower() == side.lower() else None
 
 
 # --- ON ------------------------------------------------------------------------------------------------------------
@@ -243,16 +257,16 @@ def names_record(job: WriteJob, pairs: Sequence[tuple[str, str]], source: pa.Sch
     needed = {*job.keys.record_key_fields, *(() if is_global(job) else job.keys.partition_field_names)}
     if {target.lower() for target, _ in pairs} != {name.lower() for name in needed}:
         return False
-    types = {name.lower(): source.field(name).type for name in source.names}
-    return all(
-        target.lower() == other.lower()
-        and name in table.names
-        and types.get(other.lower()) == table.field(name).type
-        and has_exact_text(table.field(name).type)
-        for target, other in pairs
-        for name in needed
-        if name.lower() == target.lower()
-    )
+    of_table, of_source = column_finder(table.names), column_finder(source.names)
+
+    def is_same_column(target: str, other: str) -> bool:
+        name, found = of_table(target), of_source(other)
+        if name is None or found is None or found != of_source(name):
+            return False
+        kind = table.field(name).type
+        return bool(source.field(found).type == kind) and has_exact_text(kind)
+
+    return all(is_same_column(target, other) for target, other in pairs)
 
 
 def stores_rows_of_source(
@@ -263,19 +277,19 @@ def stores_rows_of_source(
     The caller checks that no condition is of the target. `source`: its columns of types that tables have;
     `names`: those of all its columns.
     """
-    columns = job.schema.arrow.names
+    find = column_finder(names)
+    own = {name: find(name) for name in job.schema.arrow.names}
     stores_all = all(
         isinstance(clause, Delete)
         or (
-            len(clause.values or ()) == len(columns)
+            len(clause.values or ()) == len(own)
             and all(
-                isinstance(value, OfSource) and value.name.lower() == name.lower()
-                for name, value in (clause.values or {}).items()
+                isinstance(value, OfSource) and value.name == own[name] for name, value in (clause.values or {}).items()
             )
         )
         for clause in plan.clauses
     )
-    has_all = {name.lower() for name in columns} <= {name.lower() for name in names}
+    has_all = None not in own.values()
     return not plan.not_matched_by_source and stores_all and has_all and names_record(job, pairs, source)
 
 
