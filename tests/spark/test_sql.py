@@ -236,6 +236,24 @@ def test_table_is_a_query_and_the_cache_takes_queries_alone(spark: Any, sql: Any
     spark.catalog.dropTempView("plain")
 
 
+def test_catalog_refreshes_a_hudi_table_and_refuses_to_cache_it_as_the_statements_do(spark: Any, sql: Any) -> None:
+    sql("CREATE TABLE t (id INT, v STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    sql("INSERT INTO t VALUES (1, 'a')")
+
+    for name in ("t", "front.t", "spark_catalog.front.t"):
+        spark.catalog.refreshTable(name)
+        with pytest.raises(UnsupportedFeatureError, match="CACHE TABLE other_name AS SELECT"):
+            spark.catalog.cacheTable(name)
+
+    sql("INSERT INTO t VALUES (2, 'b')")
+    assert len(sql("TABLE t")) == 2
+    spark.range(1).createOrReplaceTempView("plain")
+    spark.catalog.cacheTable("plain")
+    assert spark.catalog.isCached("plain")
+    spark.catalog.refreshTable("plain")
+    spark.catalog.dropTempView("plain")
+
+
 def test_statements_of_the_jvm_reach_pyhudi_until_it_is_disabled(spark: Any, sql: Any) -> None:
     java = spark._jsparkSession
     java.sql("CREATE TABLE j (id INT, v STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")

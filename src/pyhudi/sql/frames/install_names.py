@@ -1,4 +1,4 @@
-"""The wrappers of what takes names of tables in the DataFrame API: `table`, `insertInto`, `saveAsTable`.
+"""The wrappers of what takes names of tables in the DataFrame API: `table`, `insertInto`, `saveAsTable`, the catalog's.
 
 `spark.readStream.table` is one of them: a stream by name is that of the folder that the catalog has.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pyhudi.spark.enable import STREAM_READER_NOTES, Original, notes_of, refuse_unsupported, wrap, written_rows
+from pyhudi.spark.enable import STREAM_READER_NOTES, Original, Wrapper, notes_of, refuse_unsupported, wrap, written_rows
 from pyhudi.spark.reads.callbacks import original_errors
 from pyhudi.sql.can_parse import can_parse
 
@@ -23,6 +23,8 @@ def install_names(spark: SparkSession) -> None:
     wrap(module.DataFrameWriter, {"insertInto": _insert_into, "saveAsTable": _save_as_table})
     streams = import_module(type(spark).__module__.removesuffix("session") + "streaming.readwriter")
     wrap(streams.DataStreamReader, {**STREAM_READER_NOTES, "table": _stream_table})
+    catalog = import_module(type(spark).__module__.removesuffix("session") + "catalog")
+    wrap(catalog.Catalog, {"refreshTable": _as_statement("REFRESH TABLE"), "cacheTable": _as_statement("CACHE TABLE")})
 
 
 def _table(original: Original) -> Original:
@@ -58,6 +60,27 @@ def _stream_table(original: Original) -> Original:
         return original(self, tableName)
 
     return table
+
+
+def _as_statement(words: str) -> Wrapper:
+    """Run a method of the catalog as the statement that does the same, where the table is one of Hudi's.
+
+    Spark's own method takes what it reads for files that the catalog names, and ends in an error of the JVM.
+    """
+
+    def wrapper(original: Original) -> Original:
+        def method(self: Any, tableName: Any, *args: Any, **named: Any) -> Any:  # noqa: N803 - Spark's own name
+            if isinstance(tableName, str) and can_parse():
+                from pyhudi.sql.frames import by_name  # noqa: PLC0415 - with sqlglot
+
+                if by_name.find(self._sparkSession, tableName) is not None:
+                    self._sparkSession.sql(f"{words} {tableName}")
+                    return None
+            return original(self, tableName, *args, **named)
+
+        return method
+
+    return wrapper
 
 
 def _session_of(reader: Any) -> Any:
