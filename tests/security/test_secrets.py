@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.ports import free_port
 from tests.support.tables import MOR, environment, new_table, open_table, rehandled, rows
 
 import pyhudi
@@ -199,7 +200,7 @@ class _Echo(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def echo() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), _Echo)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 from tests.support.minio import Minio
+from tests.support.ports import free_port
 
 import pyhudi
 
@@ -100,7 +101,7 @@ def counted(minio: Minio) -> Iterator[Received]:
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True
 
-    with Server(("127.0.0.1", 0), Relay) as server:
+    with Server(("127.0.0.1", free_port()), Relay) as server:
         received = Received(replace(minio, endpoint=f"http://127.0.0.1:{server.server_address[1]}"))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield received

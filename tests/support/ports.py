@@ -14,7 +14,8 @@ _given: set[int] = set()
 def free_port() -> int:
     """A port of loopback that nobody has, that was not given before, and that no other process of the run will give.
 
-    A server may take seconds until it listens on its port. And somebody may talk to the port of a server that is gone.
+    A server may take seconds until it listens on its port. And somebody may talk to the port of a server that is gone,
+    or remember what that server could do: stores are kept by their endpoints.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first = FIRST + worker % PROCESSES * PORTS_OF_A_PROCESS

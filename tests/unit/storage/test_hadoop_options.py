@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.support.ports import free_port
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
@@ -249,7 +250,7 @@ def recorder() -> Iterator[tuple[str, list[dict[str, str]]]]:
             self.send_header("content-length", "0")
             self.end_headers()
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), Handler) as httpd:
         thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield f"http://127.0.0.1:{httpd.server_port}", sent

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from obstore.store import MemoryStore
 from tests.support.lost_locks import TakenLocks
+from tests.support.ports import free_port
 from tests.support.tables import LATER_MS, StepClock, contents, environment, new_table, open_table, rows
 
 import pyhudi
@@ -110,7 +111,7 @@ def server(answer: int | None) -> Iterator[ObjectStorage]:
             objects.clear()
             self.reply(200, b"<DeleteResult><Deleted><Key>t</Key></Deleted></DeleteResult>")
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), Handler) as httpd:
         thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         options = {

@@ -242,7 +242,7 @@ def test_call_after_expired_credentials_takes_those_that_are_there_by_then(
         else:
             file.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = secret\n")
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), _OfNewKeysOnly) as server:
+    with ThreadingHTTPServer(("127.0.0.1", free_port()), _OfNewKeysOnly) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
         locks = DynamoDbLocks(table=TABLE, key="t", endpoint_url=f"http://127.0.0.1:{server.server_port}")
         try:
