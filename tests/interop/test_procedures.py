@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.support.oracle import Oracle
 from tests.support.spark import spark
+from tests.support.zones import zone_of_machine
 
 from pyhudi.sql.text.quoting import quoted_text
 
@@ -114,16 +114,14 @@ def _questions(table: str, path: Path, newest: str, rollback: str, file: str) ->
         pytest.param("MERGE_ON_READ", 6, marks=pytest.mark.thorough),
     ],
 )
+@zone_of_machine("UTC")  # that of the judge: show_timeline gives the times of its machine
 def test_procedures_that_look_give_the_rows_of_jvm_hudi(
     kind: str,
     version: int,
     spark: Any,
     tmp_path: Path,
     oracle_of: Callable[[str], Oracle],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("TZ", "UTC")  # that of the judge: show_timeline gives the times of its machine
-    time.tzset()
     path, table, judge = tmp_path / "t", f"calls_{kind.lower()}_{version}", oracle_of("1.2.0")
     _life(judge, path, table, kind, version)
     newest = judge.sql(f"CALL show_commits(table => '{table}')")[0]["commit_time"]

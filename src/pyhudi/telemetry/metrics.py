@@ -27,6 +27,15 @@ _guard = threading.Lock()
 _recorders: dict[tuple[int, MetricsOptions], Recorder] = {}
 
 
+def _begin_anew() -> None:
+    """Reset the guard in a forked child: a thread of the parent may have held it."""
+    global _guard  # noqa: PLW0603
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
 def recorder_of(options: MetricsOptions) -> Recorder:
     """The recorder of these options, whose reporter begins with the first call. A forked child has its own."""
     key = (os.getpid(), replace(options, enabled=True, prefix=None, locks=False))

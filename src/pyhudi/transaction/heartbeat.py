@@ -86,7 +86,7 @@ class Heartbeat:
         return True
 
     def _beat(self) -> None:
-        self._storage.put(self._path, _this_process(os.getpid()), durable=False)
+        self._storage.put(self._path, _this_process(), durable=False)
 
 
 def heartbeat_path(instant_time: str) -> str:
@@ -123,10 +123,12 @@ def _stands_in(storage: Storage, beat: FileInfo) -> bool:
     return False
 
 
-# The pid is the key of the cache, because a forked child has another identity than its parent.
-@functools.lru_cache(maxsize=1)
-def _this_process(pid: int) -> bytes:
+# A forked child has another identity than its parent. Its pid does not tell: in a process table of its own it may have
+# the same one, and later an ancestor's.
+@functools.cache
+def _this_process() -> bytes:
     """The content of a heartbeat, which is the same for as long as the process lives."""
+    pid = os.getpid()
     started = psutil.Process(pid).create_time()
     identity = {"machine": _process_table(), "pid": pid, "started": started, "started_ticks": _start_ticks(pid)}
     return json.dumps(identity).encode()
@@ -160,16 +162,21 @@ def _start_ticks(pid: int) -> int | None:
         return None
 
 
+# As for `_this_process`: a forked child may be in another process table.
+@functools.cache
 def _process_table() -> str:
     """An id of the process table that a pid belongs to: two containers on one machine have two."""
-    return _process_table_of(os.getpid())
-
-
-# The pid is the key of the cache, because a forked child may be in another process table.
-@functools.lru_cache(maxsize=1)
-def _process_table_of(_pid: int) -> str:
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
     try:
         return f"{boot.read_text().strip()}/{namespace.readlink()}"
     except OSError:
         return platform.node()
+
+
+def _begin_anew() -> None:
+    """Forget in a forked child who the parent is."""
+    _this_process.cache_clear()
+    _process_table.cache_clear()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

@@ -6,6 +6,7 @@ a file. The hashes lie in sorted runs: a write adds a run, and runs are joined b
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -105,6 +106,15 @@ def _hashes(keys: pa.Array) -> npt.NDArray[np.int64]:
 
 _tables: dict[str, MemoryLocations] = {}
 _tables_guard = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """Forget the tables in a forked child: a thread of the parent may have been at one of them."""
+    global _tables, _tables_guard
+    _tables, _tables_guard = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def locations_of_process(table_uri: str) -> MemoryLocations:

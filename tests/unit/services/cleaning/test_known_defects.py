@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,6 +10,7 @@ from tests.support.crashes import effects_of, opened, prepared, rows
 from tests.support.hooks import once_at
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import CountingLocks, StepClock, contents, environment, open_table
+from tests.support.zones import zone_of_machine
 
 import pyhudi
 from pyhudi.environment import Environment
@@ -114,22 +114,18 @@ def _as_of(storage: Storage, instant: str) -> set[tuple[object, ...]]:
     return {tuple(row.values()) for row in found.to_pylist()}
 
 
-def test_clean_by_hours_does_not_depend_on_the_zone_of_the_cleaner_where_the_table_names_utc(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_clean_by_hours_does_not_depend_on_the_zone_of_the_cleaner_where_the_table_names_utc() -> None:
     chosen = []
     for zone in ("UTC", "America/Los_Angeles"):
         utc = TableBuilder(9, "cow", options={"hoodie.table.timeline.timezone": "UTC"})
         storage, now = utc.insert((1, "oslo", 1, "a"), (3, "rome", 1, "c")).build(), StepClock().ms
         for hour in range(1, 9):
-            monkeypatch.setenv("TZ", ("Asia/Tokyo", zone)[hour % 2])
-            time.tzset()
-            update(storage, "oslo", f"u{hour}", at_ms=now + hour * HOUR, **NO_CLEAN)
+            with zone_of_machine(("Asia/Tokyo", zone)[hour % 2]):
+                update(storage, "oslo", f"u{hour}", at_ms=now + hour * HOUR, **NO_CLEAN)
         env = environment(StepClock(now + 8 * HOUR + HOUR // 2))
-        plan = open_table(storage, env=env).services.plan_clean(hudi_options=BY_HOURS)
+        with zone_of_machine("Asia/Tokyo"):
+            plan = open_table(storage, env=env).services.plan_clean(hudi_options=BY_HOURS)
         chosen.append(list(zip(plan["instant"].to_pylist(), plan["deletes"].to_pylist(), strict=True)))
-    monkeypatch.delenv("TZ")
-    time.tzset()
     assert [deletes for _, deletes in sorted(chosen[0])].count(True) == 5
     assert [deletes for _, deletes in sorted(chosen[0])] == [deletes for _, deletes in sorted(chosen[1])]
 
