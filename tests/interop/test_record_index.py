@@ -73,6 +73,35 @@ def test_jvm_hudi_finds_every_record_by_the_index_that_we_keep(
     assert "record index" not in caplog.text  # it was never passed over
 
 
+@pytest.mark.parametrize("undone_by", [pytest.param("JVM Hudi", marks=pytest.mark.quick), "pyhudi"])
+@pytest.mark.filterwarnings("ignore:the index .* is not used:pyhudi.errors.MetadataTableWarning")
+def test_index_that_jvm_hudi_built_with_a_deletion_loses_no_record_once_that_is_rolled_back(
+    oracle_of: Callable[[str], Oracle], tmp_path: Path, undone_by: str
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[6]), tmp_path / "t"
+    options = {**OURS, "hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.write.table.version": "6"}
+    keys = [f"k{number}" for number in range(9)]
+    without = {**options, "hoodie.metadata.record.index.enable": "false", "hoodie.index.type": "SIMPLE"}
+    pyhudi.save(_rows(keys, ts=1), str(path), hudi_options=without)
+    table = pyhudi.HudiTable.for_path(str(path), hudi_options=without)
+    table.delete(_rows(keys[3:5], ts=4).select(["id", "p"]))
+    oracle.write(path, _rows(["new"], ts=5), {**THEIRS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"})
+    assert "record_index" in table.refresh().handle.state.config.metadata_partitions, "it builds the index"
+
+    name = f"undone_by_{undone_by[:3].lower()}"
+    oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    for write in reversed(table.handle.state.timeline.completed_writes[-2:]):
+        if undone_by == "pyhudi":
+            table.refresh().recovery.rollback(write.requested_time)
+        else:
+            oracle.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{write.requested_time}')")
+
+    for key in keys:
+        assert pyhudi.HudiTable.for_path(str(path)).scan(where=[("id", "==", key)]).count() == 1
+    pyhudi.HudiTable.for_path(str(path), hudi_options=options).upsert(_rows(keys[2:6], ts=9))
+    assert sorted(_once(oracle.read(path))) == keys
+
+
 def _take_turns(oracle: Oracle, path: Path, ours: dict[str, str], theirs: dict[str, str], keys: list[str]) -> None:
     """Both engines write in turn; neither stores a key a second time."""
     for turn in range(2):

@@ -15,7 +15,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_
 from pyhudi.io.log.block_filter import LogSlice, exclude_blocks
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.state import load_metadata_state
-from pyhudi.metadata_table.write_checks import INITIAL_PREFIX
+from pyhudi.metadata_table.write_checks import INITIAL_PREFIX, is_of_build
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_timeline, position_of
@@ -137,7 +137,7 @@ def partitions_with(table: TableState, write: Instant) -> frozenset[str]:
 def _has(table: TableState, partition: str, built: Mapping[str, str], completed: str) -> bool:
     """Whether the first files of a partition were completed after a write."""
     parsed = [parse_data_file(name) for name in table.storage.list_names(partition_folder(partition))]
-    first = [instant for instant in parsed if instant is not None and instant.instant_time.startswith(INITIAL_PREFIX)]
+    first = [instant for instant in parsed if instant is not None and is_of_build(instant.instant_time)]
     if not table.version.has_completion_times:
         return any(isinstance(name, BaseFileName) for name in first)
     return built.get(max((instant.instant_time for instant in first), default=""), "") > completed

@@ -10,7 +10,19 @@ from pyhudi.table.timeline import Timeline, load_timeline, position_of
 
 INITIAL_PREFIX = "0" * 10
 """What the instants begin with under which partitions of the metadata table were built."""
+_TIME_DIGITS = 17
+_FIRST_BUILD_SUFFIX = "010"
 _TIMELINE = "timeline of the metadata table"
+
+
+def is_of_build(instant_time: str) -> bool:
+    """Whether a partition of the metadata table was built under this instant.
+
+    JVM Hudi 0.14 and 0.15 take the time of the table's newest completed action, and three digits from 010 on; smaller
+    ones are those of compactions and other actions of the metadata table.
+    """
+    suffix = instant_time[_TIME_DIGITS:]
+    return instant_time.startswith(INITIAL_PREFIX) or (len(suffix) == 3 and suffix >= _FIRST_BUILD_SUFFIX)
 
 
 def problem_for_writes(table: TableState) -> str | None:

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 from tests.support.crashes import copied, crash_images, opened, rows
 from tests.support.table_builder import THREE_ROWS, TableBuilder
+from tests.support.tables import StepClock, environment, open_table
 
 import pyhudi
 from pyhudi.format.metadata.rollback import encode_rollback_plan
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.metadata_table.folders import inner_version
+from pyhudi.metadata_table.write_checks import is_of_build
 from pyhudi.services.rollback import execute
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
@@ -151,7 +153,7 @@ def with_indexes_of_a_write_that_jvm_hudi_rolled_back(
     changes = rows((3, "town3", 100, "c"), (40, "town4", 9, "c"))
     written = opened(storage, **WITHOUT).insert_overwrite(changes).instant
     table = opened(storage)
-    for index in ("record_index", "column_stats", "partition_stats"):
+    for index in ("record_index", "column_stats", *(("partition_stats",) if kind.version > 6 else ())):
         table.refresh().indexes.create(index)
     assert written is not None
     rolled_back_as_by_jvm_hudi(storage, written, monkeypatch)
@@ -219,3 +221,60 @@ def test_indexes_built_after_a_rollback_of_jvm_hudi_are_believed(monkeypatch: py
 
     uses = opened(storage).scan(where=BY_TS).explain().indexes
     assert next(use.file_slices for use in uses if use.index == "partition_stats") == len(TOWNS) - 1
+
+
+@pytest.mark.filterwarnings("ignore:the index .* is not used:pyhudi.errors.MetadataTableWarning")
+def test_record_index_of_version_6_is_believed_again_once_a_write_has_built_it_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage, _ = with_indexes_of_a_write_that_jvm_hudi_rolled_back(KINDS[2], monkeypatch)
+
+    for key in (3, 4):
+        assert opened(storage).scan(where=[("id", "==", key)]).count() == 1
+    assert opened(storage).lookup([3, 4]).num_rows == 2
+    opened(storage, **INDEXED).upsert(rows((4, "town4", 10, "d")))
+
+    assert "record_index went on to say what a write said that was rolled back" in caplog.text
+    table = opened(storage)
+    assert table.scan().count() == len(TOWNS), "no row is there twice"
+    assert table.inspect.metadata_check().num_rows == 0
+    caplog.clear()
+    opened(storage, **INDEXED).upsert(rows((4, "town4", 11, "d")))
+    assert "went on to say" not in caplog.text
+    notes = {use.index: use.note for use in opened(storage).scan(where=[("id", "==", 4)]).explain().indexes}
+    assert notes["record_index"] is None
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["a day before", "beside a write that failed"])
+def test_record_index_of_version_6_that_cannot_say_what_was_rolled_back_is_believed(
+    told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = copied(TableBuilder(6, "cow", options=INDEXED).insert(*TOWNS).build())
+    now_ms = max(info.modified_ms for info in built.list_recursive(".hoodie"))
+    if told:
+        now_ms += 2 * 86_400_000
+    env = environment(StepClock(now_ms))
+    written = open_table(built, env=env).upsert(rows((3, "town3", 100, "c"))).instant
+    assert written is not None
+    rolled_back_as_by_jvm_hudi(built, written, monkeypatch)
+    if not told:
+        done = max(one for one in load_table(built).timeline.instants if one.action is Action.ROLLBACK)
+        built.delete(instant_path(done, inner_version(load_table(built).version)))
+
+    notes = {use.index: use.note for use in opened(built).scan(where=[("id", "==", 4)]).explain().indexes}
+    assert notes["record_index"] is None
+
+
+@pytest.mark.parametrize(
+    ("instant_time", "is_build"),
+    [
+        ("00000000000000011", True),
+        ("20261127211141152010", True),
+        ("20261127211141152011", True),
+        ("20261127211141152001", False),
+        ("20261127211141152006", False),
+        ("20261127211141152", False),
+    ],
+)
+def test_instants_of_builds_are_told_from_those_of_other_actions(instant_time: str, is_build: bool) -> None:
+    assert is_of_build(instant_time) is is_build
