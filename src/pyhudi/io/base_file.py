@@ -119,13 +119,13 @@ class BaseFileWriter:
             return
         if not keys_are_known:
             self._pending_keys.append(batch.column(RECORD_KEY))
-        size = self._pending_bytes + batch.nbytes
-        if size > self._row_group_size and self._pending_bytes >= self._row_group_size // 2:
+        size, limit = batch.nbytes, self._row_group_size
+        if self._pending_bytes + size > limit and self._pending_bytes >= limit // 2:
             self.flush()
         self._rows += batch.num_rows
         self._pending.append(batch)
-        self._pending_bytes += batch.nbytes
-        if self._pending_bytes >= self._row_group_size:
+        self._pending_bytes += size
+        if self._pending_bytes >= limit:
             self.flush()
 
     def close(self, tombstones: Mapping[str, str] = MappingProxyType({})) -> WrittenFile:
@@ -301,9 +301,9 @@ def opened_base_file(storage: Storage, path: str) -> Iterator[OpenedFile]:
     source = storage.open_input(path)
     try:
         try:
-            check_footer_is_plain(source, path)
+            tail = tail_of_plain(source, path)
             parquet = open_parquet(source)
-            check_columns_are_plain(source, parquet.metadata, path)
+            check_columns_are_plain(source, tail, parquet.metadata, path)
         except (pa.ArrowException, OSError, ValueError) as error:  # the last one for names that are not UTF-8
             raise _damaged(path, error) from error
         if parquet.metadata.num_rows < 0:
@@ -321,15 +321,23 @@ def _damaged(path: str, cause: object) -> CorruptDataError:
     )
 
 
-def check_footer_is_plain(source: Any, path: str) -> None:
-    """Raise `UnsupportedFeatureError` if the footer of an open file is encrypted. Cost: its last bytes."""
-    if _last_bytes(source, TAIL.size).endswith(_ENCRYPTED_FOOTER):
+def tail_of_plain(source: Any, path: str) -> bytes:
+    """The last bytes of an open file, which give the size of its footer. Cost: to read them.
+
+    Raises `UnsupportedFeatureError` if the footer is encrypted.
+    """
+    tail = _last_bytes(source, TAIL.size)
+    if tail.endswith(_ENCRYPTED_FOOTER):
         raise _encrypted(path)
+    return tail
 
 
-def check_columns_are_plain(source: Any, footer: pq.FileMetaData, path: str) -> None:
-    """Raise `UnsupportedFeatureError` if columns of an open file are encrypted. Cost: its last bytes."""
-    size, _ = TAIL.unpack(_last_bytes(source, TAIL.size))
+def check_columns_are_plain(source: Any, tail: bytes, footer: pq.FileMetaData, path: str) -> None:
+    """Raise `UnsupportedFeatureError` if columns of an open file are encrypted. Cost: nothing, else its footer.
+
+    `tail`: what `tail_of_plain` has returned.
+    """
+    size, _ = TAIL.unpack(tail)
     if size != footer.serialized_size:
         data = _last_bytes(source, size + TAIL.size)[: footer.serialized_size]
         if has_encrypted_columns(data, path=path):

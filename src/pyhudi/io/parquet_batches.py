@@ -7,8 +7,8 @@ values are filled in piece by piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,9 @@ from pyhudi.format.schema.evolution import align
 _WIDE_BYTES: Final = 1024
 """From this size on a value counts as wide. Writers leave such values out of statistics."""
 _FIXED_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+
+_RowGroup: TypeAlias = tuple[list[Any], int]
+"""The chunks of the wanted columns, and the rows."""
 
 
 def open_parquet(source: Any, **options: Any) -> pq.ParquetFile:
@@ -35,8 +38,12 @@ def open_parquet(source: Any, **options: Any) -> pq.ParquetFile:
 
 def rows_at_once(footer: Any, columns: Sequence[str] | None, rows_max: int) -> int:
     """How many rows of a file take about `PIECE_BYTES`, up to `rows_max`; `columns` None means all of them."""
+    return _rows_at_once(_row_groups(footer, columns), rows_max)
+
+
+def _rows_at_once(row_groups: Iterable[_RowGroup], rows_max: int) -> int:
     widest = 0
-    for chunks, rows in _row_groups(footer, columns):
+    for chunks, rows in row_groups:
         size = sum(max(chunk.total_uncompressed_size, _plain_size(chunk)) for chunk in chunks)
         widest = max(widest, -(-size // rows))
     return max(1, min(rows_max, PIECE_BYTES // max(1, widest)))
@@ -44,8 +51,12 @@ def rows_at_once(footer: Any, columns: Sequence[str] | None, rows_max: int) -> i
 
 def wide_dictionaries(footer: Any, columns: Sequence[str] | None, rows_max: int) -> tuple[str, ...]:
     """Parquet paths of the columns of text or bytes that may be wide, in dictionaries whose values may occur often."""
+    return _wide_dictionaries(_row_groups(footer, columns), rows_max)
+
+
+def _wide_dictionaries(row_groups: Iterable[_RowGroup], rows_max: int) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for chunks, rows in _row_groups(footer, columns):
+    for chunks, rows in row_groups:
         for chunk in chunks:
             largest = chunk.total_uncompressed_size * min(rows, rows_max)
             if largest > PIECE_BYTES and _has_dictionary(chunk) and _may_be_wide(chunk):
@@ -65,8 +76,9 @@ def bounded_batches(
     A larger row forms its own batch. `row_groups`: their numbers; None for all. Cost: the reads of the rows.
     """
     footer = parquet.metadata
-    rows = rows_at_once(footer, columns, rows_max)
-    wide = wide_dictionaries(footer, columns, rows)
+    described = list(_row_groups(footer, columns))
+    rows = _rows_at_once(described, rows_max)
+    wide = _wide_dictionaries(described, rows)
     groups = range(footer.num_row_groups) if row_groups is None else row_groups
     if not wide:
         yield from parquet.iter_batches(batch_size=rows, columns=columns, row_groups=groups, use_threads=False)
@@ -96,7 +108,7 @@ def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
     return pq.ParquetSchema(footer)
 
 
-def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[tuple[list[Any], int]]:
+def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[_RowGroup]:
     """The chunks of the wanted columns, and the rows, of each row group that has rows."""
     wanted = None if columns is None else set(columns)
     paths = [path for path, _ in leaf_columns(footer)]

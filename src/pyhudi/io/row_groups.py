@@ -27,7 +27,7 @@ this size, and leaves such bounds out, but not before it has made several copies
 _MAGIC_BYTES = 4
 _SKIP_BYTES = 1 << 20
 _GATHERED_BYTES = 1 << 16
-"""Smaller pieces of a file are gathered before they are written."""
+"""Smaller pieces of a file are gathered before they are written: Arrow writes a file of a few rows in some forty."""
 _NEGATIVE_ZERO = {
     pa.float32(): (pa.int32(), int(np.iinfo(np.int32).min)),
     pa.float64(): (pa.int64(), int(np.iinfo(np.int64).min)),
@@ -48,6 +48,7 @@ class RowGroupWriter:
         self._sink, self._schema = _SharedSink(sink), schema
         self._codec, self._page_size = codec, page_size
         self._parts: list[pq.ParquetWriter] = []
+        self._streams: list[pa.BufferedOutputStream] = []  # of each part
         self._by_dictionary: set[str] = set()
         self._with_nan: set[str] = set()
         self._wide: set[str] = set()
@@ -68,7 +69,7 @@ class RowGroupWriter:
         if self._with_nan:
             self._unlisted.add(rows.select([name for name in rows.column_names if name in self._with_nan]))
         self._parts[-1].write_table(rows, row_group_size=rows.num_rows)
-        self._sink.hand_on()
+        self._streams[-1].flush()
 
     @property
     def _unbounded(self) -> set[str]:
@@ -88,22 +89,23 @@ class RowGroupWriter:
         first.add_key_value_metadata(metadata)
         if not others:
             first.close()
-            self._sink.hand_on()
+            self._streams[0].flush()
             return first.writer.metadata
         with self._sink.silent():
-            for part in self._parts:
+            for part, stream in zip(self._parts, self._streams, strict=True):
                 part.close()
+                stream.flush()
         footer = first.writer.metadata
         for part in others:
             footer.append_row_groups(part.writer.metadata)
         joined = pa.BufferOutputStream()
         footer.write_metadata_file(joined)
         self._sink.write(joined.getvalue().slice(_MAGIC_BYTES))
-        self._sink.hand_on()
         return footer
 
     def forget(self) -> None:
-        """Abandon the file: otherwise finalisers would write a footer into a closed sink."""
+        """Abandon the file: otherwise finalisers would write gathered pieces and a footer into a closed sink."""
+        self._sink.is_silent = True
         for part in self._parts:
             part.is_open = False
 
@@ -112,7 +114,10 @@ class RowGroupWriter:
         if unbounded := self._unbounded:
             paths = [path for field in self._schema for path, _ in _leaves(pa.array([], field.type), field.name)]
             statistics = [path for path in paths if path not in unbounded]
-        stream, begin = pa.PythonFile(self._sink, mode="w"), self._sink.written
+        stream, begin = (
+            pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), _GATHERED_BYTES),
+            self._sink.written,
+        )
         with self._sink.silent(begin > 0):
             part = pq.ParquetWriter(
                 stream,
@@ -124,59 +129,46 @@ class RowGroupWriter:
                 store_schema=False,
                 write_page_checksum=True,
             )
-            # Offsets in a footer are those that the writer's stream has counted, so bytes of other writers are added.
-            for start in range(_MAGIC_BYTES, begin, _SKIP_BYTES):
-                stream.write(bytes(min(_SKIP_BYTES, begin - start)))
+            if begin:
+                # Offsets in a footer are those that the writer's stream has counted: with the bytes of other writers.
+                for start in range(_MAGIC_BYTES, begin, _SKIP_BYTES):
+                    stream.write(bytes(min(_SKIP_BYTES, begin - start)))
+                stream.flush()
         self._parts.append(part)
+        self._streams.append(stream)
 
 
 class _SharedSink:
-    """A sink that several Parquet writers use in turn; only the first writes the header, and only one the footer.
-
-    It gathers small pieces: Arrow writes a file of a few rows in some forty, each a call of the system.
-    """
+    """A sink that several Parquet writers use in turn; only the first writes the header, and only one the footer."""
 
     closed = False
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile) -> None:
         self._sink = sink
-        self._is_silent = False
-        self._gathered = bytearray()
+        self.is_silent = False
         self.written = 0
 
     @contextmanager
     def silent(self, is_silent: bool = True) -> Iterator[None]:
         """Discard what is written in the block."""
-        self._is_silent = is_silent
+        self.is_silent = is_silent
         try:
             yield
         finally:
-            self._is_silent = False
+            self.is_silent = False
 
     def write(self, data: Any) -> int:
         size = memoryview(data).nbytes
-        if not self._is_silent:
-            if size >= _GATHERED_BYTES:
-                self.hand_on()
-                self._sink.write(data)
-            else:
-                self._gathered += data
-                if len(self._gathered) >= _GATHERED_BYTES:
-                    self.hand_on()
+        if not self.is_silent:
+            self._sink.write(data)
             self.written += size
         return size
-
-    def hand_on(self) -> None:
-        """Write the pieces that were gathered."""
-        if self._gathered:
-            gathered, self._gathered = self._gathered, bytearray()
-            self._sink.write(gathered)
 
     def writable(self) -> bool:
         return True
 
     def flush(self) -> None:
-        """Does nothing: the caller of `hand_on` decides."""
+        """Does nothing: the sink has no buffer."""
 
     def close(self) -> None:
         """Does nothing: the caller owns the sink."""

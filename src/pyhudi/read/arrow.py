@@ -25,10 +25,10 @@ from pyhudi.format.schema.avro_arrow import is_list
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.base_file import (
     check_columns_are_plain,
-    check_footer_is_plain,
     opened_base_file,
     read_footer,
     row_group_ends,
+    tail_of_plain,
 )
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, row_ranges
@@ -206,8 +206,8 @@ def _format() -> ds.ParquetFileFormat:
 
 def _footer(fragment: ds.ParquetFileFragment, source: Any, path: str) -> pq.FileMetaData:
     """The file's footer, which the fragment then keeps. Raises `UnsupportedFeatureError` for an encrypted file."""
-    check_footer_is_plain(source, path)
-    check_columns_are_plain(source, fragment.metadata, path)
+    tail = tail_of_plain(source, path)
+    check_columns_are_plain(source, tail, fragment.metadata, path)
     return fragment.metadata
 
 

@@ -393,7 +393,7 @@ class _Folders:
             return
         self.check(folder)
         path = self._root / folder
-        missing = _missing_folders(path)
+        missing = _missing_folders(path) if durable else []
         try:
             path.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:

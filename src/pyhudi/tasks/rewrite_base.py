@@ -131,7 +131,9 @@ def _write_next(
     incoming = _with_positions(storage, previous, gathered)
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
-    new_rows = _NewRows(batch.filter(pc.equal(batch.column(POSITION), -1)) for batch in incoming.to_batches())
+    new_keys = pc.sum(pc.equal(incoming.column(POSITION), -1)).as_py() or 0
+    batches = incoming.to_batches() if new_keys else []
+    new_rows = _NewRows(batch.filter(pc.equal(batch.column(POSITION), -1)) for batch in batches)
     with (
         opened_base_file(storage, previous.path) as opened,
         DataFile(
@@ -143,7 +145,7 @@ def _write_next(
                 file_id=task.file_id,
                 previous=previous,
                 keeps_keys=not changes.deleted.any(),
-                new_keys=pc.sum(pc.equal(incoming.column(POSITION), -1)).as_py() or 0,
+                new_keys=new_keys,
                 previous_footer=opened[1],
             ),
             numbers,
