@@ -63,11 +63,11 @@ class LocalStorage:
     """A folder of a local file system with hard links. Every put creates the folders that it needs."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._root = Path(os.path.abspath(root))  # noqa: PTH100  # unlike resolve(), keeps the caller's symlinks
+        self._root = os.path.abspath(root)  # unlike `realpath`, keeps the caller's symlinks
         self._folders = _Folders(self._root)
 
     def __repr__(self) -> str:
-        return f"LocalStorage({str(self._root)!r})"
+        return f"LocalStorage({self._root!r})"
 
     @property
     def spec(self) -> StorageSpec:
@@ -82,7 +82,7 @@ class LocalStorage:
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Follows a symbolic link whose target is in the table. Cost: one open, one read."""
         target = self._readable(path)
-        with self._typed_read_errors("read", path), target.open("rb", buffering=0) as file:
+        with self._typed_read_errors("read", path), open(target, "rb", buffering=0) as file:
             file.seek(offset)
             return file.readall() if length is None else _read_up_to(file, length)
 
@@ -90,10 +90,12 @@ class LocalStorage:
         """A file of Arrow, which reads without holding Python's global interpreter lock."""
         target = self._readable(path)
         with self._typed_read_errors("open", path):
-            # Checked here, because Arrow's error for a folder has no errno.
-            if target.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            return pa.OSFile(str(target), "rb")
+            try:
+                return pa.OSFile(target, "rb")
+            except OSError as error:
+                if error.errno is None and os.path.isdir(target):  # what Arrow says of a folder
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from error
+                raise
 
     def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
         """Creates the file under its final name at once. Cost: two fsyncs at `close`, of the file and its folder."""
@@ -107,7 +109,7 @@ class LocalStorage:
             target, temporary = self._in_folder_of(path, durable, lambda target: _stage(target, data, durable))
             self._replace(temporary, target)
             if durable:
-                _sync_folder(target.parent)
+                _sync_folder(os.path.dirname(target))
 
     def creates_exclusively(self) -> bool:
         """Always: a hard link is never created over an existing name."""
@@ -121,27 +123,27 @@ class LocalStorage:
                 self._link(temporary, target, path)
                 # An earlier file of this name may have been removed without its checksum file.
                 _remove_checksum(target)
-                _sync_folder(target.parent)
+                _sync_folder(os.path.dirname(target))
             finally:
                 with suppress(OSError):
-                    temporary.unlink()
+                    os.unlink(temporary)
 
     def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
         """Compares and replaces under a lock file in the folder. The tag is a hash of the content."""
         target = self._readable(path)
         check_inside(self._root, join(parent_of(path), LOCK_NAME))
         with self._typed_errors("write", path):
-            if not target.is_file():
+            if not Path(target).is_file():  # raises, where `os.path.isfile` takes a denied folder for an empty one
                 raise self._precondition_failed(path)
-            with self._lock(target.parent):
+            with self._lock(os.path.dirname(target)):
                 try:
-                    current = target.read_bytes()
+                    current = Path(target).read_bytes()
                 except FileNotFoundError as error:
                     raise self._precondition_failed(path) from error
                 if _tag(current) != etag:
                     raise self._precondition_failed(path)
                 self._replace(_stage(target, data, True), target)
-                _sync_folder(target.parent)
+                _sync_folder(os.path.dirname(target))
         return _tag(data)
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
@@ -154,7 +156,7 @@ class LocalStorage:
         target = self._readable(path)
         with self._typed_errors("inspect", path):
             try:
-                found = target.stat()
+                found = os.stat(target)
             except (FileNotFoundError, NotADirectoryError):
                 return None
         return _info(path, found) if stat.S_ISREG(found.st_mode) else None
@@ -204,11 +206,11 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         """Remove the file. A power failure may restore it until the next durable put in its folder."""
-        target = self._root / check_relative(path)
+        target = self._absolute(check_relative(path))
         self._folders.check(parent_of(path))
         with self._typed_errors("delete", path), suppress(*_NOT_A_FILE):
             _remove_checksum(target)
-            target.unlink()
+            os.unlink(target)
 
     def delete_folder(self, path: str) -> None:
         """Remove the folder with everything in it.
@@ -218,20 +220,23 @@ class LocalStorage:
         Raises:
             StorageError: other processes filled the folder faster than it could be removed.
         """
-        target = self._root / check_relative_folder(path)
+        target = self._absolute(check_relative_folder(path))
         self._folders.check(path)
         self._folders.forget(path)
         with self._typed_errors("delete", path):
             # The root may be a symbolic link of the user's: then its target is removed.
-            _remove_tree(target if path else Path(os.path.realpath(target)))
+            _remove_tree(target if path else os.path.realpath(target))
 
-    def _readable(self, path: str) -> Path:
+    def _absolute(self, path: str) -> str:
+        """The absolute path of a file or folder that was checked."""
+        return join(self._root, path)
+
+    def _readable(self, path: str) -> str:
         """The absolute path of a file, checked: no symbolic link leads it out of the table."""
-        target = self._root / check_relative(path)
+        target = self._absolute(check_relative(path))
         self._folders.check(parent_of(path))
-        # Not `Path.is_symlink`, which raises for a folder without permission: the caller's next step raises a better
-        # error.
-        if os.path.islink(target):  # noqa: PTH114
+        # Raises nothing for a folder without permission: the caller's next step raises a better error.
+        if os.path.islink(target):
             check_inside(self._root, path)
         return target
 
@@ -240,15 +245,15 @@ class LocalStorage:
 
         Leaving out such a link instead could silently leave out data.
         """
-        entries = _entries(self._root / folder)
+        entries = _entries(self._absolute(folder))
         for entry in entries:
             if entry.is_symlink():
                 check_inside(self._root, join(folder, entry.name))
         return entries
 
-    def _in_folder_of(self, path: str, durable: bool, act: Callable[[Path], T]) -> tuple[Path, T]:
+    def _in_folder_of(self, path: str, durable: bool, act: Callable[[str], T]) -> tuple[str, T]:
         """Create the folder of `path` and run `act` on the absolute path; try again if the folder was removed."""
-        target = self._root / check_relative(path)
+        target = self._absolute(check_relative(path))
         folder = parent_of(path)
         for _ in range(FOLDER_ATTEMPTS - 1):
             self._folders.admit(folder, durable=durable)
@@ -259,22 +264,22 @@ class LocalStorage:
         self._folders.admit(folder, durable=durable)
         return target, act(target)
 
-    def _replace(self, temporary: Path, target: Path) -> None:
+    def _replace(self, temporary: str, target: str) -> None:
         try:
             # Before the replacement: Hadoop reads a file without checksums, but refuses one with wrong checksums.
             _remove_checksum(target)
-            temporary.replace(target)
+            os.replace(temporary, target)
         except BaseException:
             with suppress(OSError):
-                temporary.unlink()
+                os.unlink(temporary)
             raise
 
-    def _link(self, temporary: Path, target: Path, path: str) -> None:
+    def _link(self, temporary: str, target: str, path: str) -> None:
         try:
-            target.hardlink_to(temporary)
+            os.link(temporary, target)
         except FileExistsError as error:
             # On NFS the answer to a successful link request may get lost; the repeated request then finds our own file.
-            if temporary.stat().st_nlink < 2:
+            if os.stat(temporary).st_nlink < 2:
                 raise AlreadyExistsError("there is a file at this path already", path=self._full(path)) from error
         except OSError as error:
             if error.errno in _NO_HARD_LINKS:
@@ -286,14 +291,14 @@ class LocalStorage:
             raise
 
     @contextmanager
-    def _lock(self, folder: Path) -> Iterator[None]:
+    def _lock(self, folder: str) -> Iterator[None]:
         import filelock  # noqa: PLC0415 - reads do without
 
-        lock = filelock.FileLock(folder / LOCK_NAME, timeout=LOCK_WAIT_SECONDS)
+        lock = filelock.FileLock(join(folder, LOCK_NAME), timeout=LOCK_WAIT_SECONDS)
         try:
             lock.acquire(poll_interval=0.005)
         except filelock.Timeout as error:
-            raise UnavailableError("another process holds the lock of this folder", path=str(folder)) from error
+            raise UnavailableError("another process holds the lock of this folder", path=folder) from error
         try:
             yield
         finally:
@@ -325,7 +330,7 @@ class LocalStorage:
 class _LocalOutput(Output):
     """Writes to the file's final name at once. Readers read a file only after a commit lists it."""
 
-    def __init__(self, storage: LocalStorage, path: str, target: Path, descriptor: int, durable: bool) -> None:
+    def __init__(self, storage: LocalStorage, path: str, target: str, descriptor: int, durable: bool) -> None:
         # Set first, because `__del__` needs them even if the rest of the construction fails.
         self._descriptor = descriptor
         self._target = target
@@ -345,7 +350,7 @@ class _LocalOutput(Output):
         try:
             if self._durable:
                 os.fsync(self._descriptor)
-                _sync_folder(self._target.parent)
+                _sync_folder(os.path.dirname(self._target))
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
         except OSError as error:
@@ -354,7 +359,7 @@ class _LocalOutput(Output):
     def _remove(self) -> None:
         self._release()
         try:
-            self._target.unlink(missing_ok=True)
+            _unlink_if_there(self._target)
         except OSError as error:
             raise _typed_error(error, "delete", self._path) from error
 
@@ -372,7 +377,7 @@ class _Folders:
     removes the folder, which the next write detects, or replaces it by a symbolic link, which is not detected.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: str) -> None:
         self._root = root
         self._guard = threading.Lock()
         self._inside: set[str] = set()
@@ -384,7 +389,7 @@ class _Folders:
         if folder in self._inside:
             return
         check_inside(self._root, folder)
-        if os.path.isdir(self._root / folder):  # noqa: PTH112  # raises nothing
+        if os.path.isdir(join(self._root, folder)):  # raises nothing
             self._remember(folder, self._inside)
 
     def admit(self, folder: str, *, durable: bool) -> None:
@@ -392,7 +397,7 @@ class _Folders:
         if folder in (self._synced if durable else self._existing):
             return
         self.check(folder)
-        path = self._root / folder
+        path = Path(self._root, folder)
         missing = _missing_folders(path) if durable else []
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -400,8 +405,8 @@ class _Folders:
             # A different type, because callers take `FileExistsError` to mean that their own file exists.
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
         if durable:
-            for parent in self._parents_to_sync(folder, missing):
-                _sync_folder(parent)
+            for parent in self._parents_to_sync(path, folder, missing):
+                _sync_folder(str(parent))
         self._remember(folder, self._inside, self._existing, *([self._synced] if durable else []))
 
     def forget(self, folder: str) -> None:
@@ -417,10 +422,11 @@ class _Folders:
                     known.clear()
                 known.add(folder)
 
-    def _parents_to_sync(self, folder: str, missing: list[Path]) -> list[Path]:
-        parents = {path.parent: None for path in missing}
+    def _parents_to_sync(self, path: Path, folder: str, missing: list[Path]) -> list[Path]:
+        parents = {created.parent: None for created in missing}
         while folder:
-            parents[(self._root / folder).parent] = None
+            path = path.parent
+            parents[path] = None
             folder = parent_of(folder)
             if folder in self._synced:
                 break
@@ -453,7 +459,7 @@ def _typed_error(error: OSError, action: str, path: str) -> HudiError:
     return StorageError(f"cannot {action}: {reason}", path=path)
 
 
-def _create(target: Path) -> int:
+def _create(target: str) -> int:
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         _remove_checksum(target)
@@ -463,9 +469,9 @@ def _create(target: Path) -> int:
     return descriptor
 
 
-def _stage(target: Path, data: bytes, durable: bool) -> Path:
+def _stage(target: str, data: bytes, durable: bool) -> str:
     """Write the content to a temporary file in the folder of `target`, and return its path."""
-    temporary = target.with_name(temporary_name())
+    temporary = f"{os.path.dirname(target)}/{temporary_name()}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         try:
@@ -476,7 +482,7 @@ def _stage(target: Path, data: bytes, durable: bool) -> Path:
             os.close(descriptor)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise
     return temporary
 
@@ -496,7 +502,7 @@ def _read_up_to(file: IO[bytes], length: int) -> bytes:
     return b"".join(pieces)
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -516,24 +522,30 @@ def _missing_folders(path: Path) -> list[Path]:
     return missing
 
 
-def _remove_checksum(target: Path) -> None:
+def _remove_checksum(target: str) -> None:
     # Hadoop refuses to read a file whose checksum file, left by an earlier file of this name, does not match it.
-    target.with_name(checksum_name(target.name)).unlink(missing_ok=True)
+    folder, name = os.path.split(target)
+    _unlink_if_there(f"{folder}/{checksum_name(name)}")
 
 
-def _remove_tree(folder: Path) -> None:
-    if folder.is_symlink():
-        folder.unlink(missing_ok=True)
+def _unlink_if_there(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _remove_tree(folder: str) -> None:
+    if os.path.islink(folder):
+        _unlink_if_there(folder)
         return
     for attempt in range(FOLDER_ATTEMPTS):
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        _remove_tree(Path(entry.path))
+                        _remove_tree(entry.path)
                     else:
-                        Path(entry.path).unlink(missing_ok=True)
-            folder.rmdir()
+                        _unlink_if_there(entry.path)
+            os.rmdir(folder)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -543,7 +555,7 @@ def _remove_tree(folder: Path) -> None:
             return
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return [

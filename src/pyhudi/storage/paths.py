@@ -40,7 +40,7 @@ def check_relative_folder(path: str) -> str:
     return check_relative(path) if path else path
 
 
-def check_inside(root: Path, path: str) -> None:
+def check_inside(root: str, path: str) -> None:
     """Refuse a path on local disk that a symbolic link leads out of its root.
 
     `path` was checked by `check_relative`, may be `""`, and need not exist. The root itself may be a symbolic link.
@@ -49,15 +49,15 @@ def check_inside(root: Path, path: str) -> None:
     Raises:
         UnsafePathError: the path leads out of the root.
     """
-    if not _may_lead_elsewhere(str(root), path):
+    if not _may_lead_elsewhere(root, path):
         return
     real_root = os.path.realpath(root)
-    real = os.path.realpath(root / path)
+    real = os.path.realpath(join(root, path))
     if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
         raise UnsafePathError(
             "a symbolic link leads out of the table's base path; replace it by its target, or remove it",
             path=path,
-            base_path=str(root),
+            base_path=root,
         )
 
 

@@ -100,7 +100,7 @@ def _built_in(storage: Storage) -> LockProvider | None:
 
 @contextmanager
 def _local_lock(storage: Storage, environment: Environment, root: Path, wait_ms: int) -> Iterator[None]:
-    check_inside(root, _LOCAL_LOCK)
+    check_inside(str(root), _LOCAL_LOCK)
     lock = filelock.FileLock(root / _LOCAL_LOCK, thread_local=False)
 
     def attempt() -> filelock.BaseFileLock | None:
