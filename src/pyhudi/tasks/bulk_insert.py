@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.engine.spilled_rows import SpilledRows
+from pyhudi.errors import LockLostError
 from pyhudi.format.file_names import file_id
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.markers import Marker, MarkerKind
@@ -36,7 +37,7 @@ from pyhudi.tasks.data_file import (
     ensure_partition,
 )
 from pyhudi.tasks.hash_keys import keyed_rows
-from pyhudi.transaction.markers.announcing import create_markers
+from pyhudi.transaction.markers.announcing import create_markers, remove_markers
 
 BUFFERED_BYTES = 256 * 1024 * 1024
 """Rows of one task that wait in memory, all partitions together."""
@@ -176,6 +177,7 @@ class _SplitFiles:
         self._open: dict[str, DataFile] = {}
         self._next: dict[str, DataFileSpec] = {}
         self._stats: list[WriteStat] = []
+        self._announced: list[Marker] = []
         self._begun: Counter[str] = Counter()
         self._numbers = SequenceNumbers(task.target.instant_time, context)
         self._uuid = uuid.uuid5(uuid.UUID(task.seed), str(context.partition))
@@ -189,6 +191,9 @@ class _SplitFiles:
         # Not held by an ExitStack: it would keep the filters of all files that were ever open.
         for file in self._open.values():
             file.__exit__(kind, error, trace)
+        if isinstance(error, LockLostError):  # the write has ended
+            target = self._task.target
+            remove_markers(self._storage, target.instant_time, target.markers, self._announced)
 
     def create_markers(self, partition_paths: Iterable[str]) -> None:
         """Create the marker of the next file of each partition without one, all at once: they may be hundreds."""
@@ -207,6 +212,7 @@ class _SplitFiles:
         markers = [Marker(spec.path, MarkerKind.CREATE) for spec in new.values()]
         if markers:
             create_markers(self._storage, target.instant_time, target.markers, markers, groups_exist=False)
+            self._announced += markers
         self._next.update(new)
 
     def write(self, partition_path: str, batches: Iterable[pa.RecordBatch]) -> None:

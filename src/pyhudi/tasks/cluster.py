@@ -344,7 +344,7 @@ def write_joined(storage: Storage, spec: DataFileSpec, join: FileJoin) -> WriteS
     with storage.open_output(path) as sink:
         rows = join.write(sink, str(spec.name), target.files.codec)
         size = sink.tell()
-    check_write_is_running(storage, target, path)
+    check_write_is_running(storage, target, marker)
     return WriteStat(
         file_id=spec.file_id,
         path=path,

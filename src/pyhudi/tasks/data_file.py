@@ -50,7 +50,7 @@ from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import BaseFile
 from pyhudi.tasks.cdc import ChangeDataLog, ChangeDataSettings
 from pyhudi.tasks.event_times import EventTimes
-from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers
+from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers, remove_markers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,14 +148,14 @@ class DataFileSpec:
         return f"{self.partition_path}/{self.name}" if self.partition_path else str(self.name)
 
 
-def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, is_of_slice: bool = False) -> None:
-    """Delete a finished file again if its write has ended meanwhile.
+def check_write_is_running(storage: Storage, target: WriteTarget, marker: Marker, *, is_of_slice: bool = False) -> None:
+    """Delete a finished file and its marker again if its write has ended meanwhile.
 
     A task may outlive its write: Spark lets losers of speculation run on, and a lost executor may live. No process
     would search for its file any more, and JVM Hudi might show it. Cost: one request.
 
-    `is_of_slice`: the file is a log of table version 6. It is kept: compaction plans name all logs of their slice, and
-    a plan cannot be executed if one of them is missing.
+    `is_of_slice`: the file is a log of table version 6. It is kept with its marker: compaction plans name all logs of
+    their slice, and a plan cannot be executed if one of them is missing.
 
     Raises:
         LockLostError: the write was completed without this task, or rolled back.
@@ -163,11 +163,12 @@ def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, 
     if target.heartbeat is None or storage.info(target.heartbeat) is not None:
         return
     if not is_of_slice:
-        storage.delete(path)
+        storage.delete(marker.data_path)
+        remove_markers(storage, target.instant_time, target.markers, [marker])
     raise LockLostError(
         "this write ended while a task of it was still running; what the task wrote "
         + ("does not count" if is_of_slice else "is removed"),
-        path=path,
+        path=marker.data_path,
         instant=target.instant_time,
     )
 
@@ -198,10 +199,10 @@ class DataFile:
         self._changes: ChangeDataLog | None = None
         if target.change_data is not None and previous is not None:
             self._changes = ChangeDataLog(storage, target.change_data, self._partition_path, self._name, target.schema)
+        self._marker = Marker(self._path, MarkerKind.CREATE if previous is None else MarkerKind.MERGE)
+        self._marker_of_changes = [] if self._changes is None else [Marker(self._changes.path, MarkerKind.CREATE)]
         if not spec.has_marker:
-            markers = [Marker(self._path, MarkerKind.CREATE if previous is None else MarkerKind.MERGE)]
-            if self._changes is not None:
-                markers.append(Marker(self._changes.path, MarkerKind.CREATE))
+            markers = [self._marker, *self._marker_of_changes]
             create_markers(storage, target.instant_time, target.markers, markers, groups_exist=previous is not None)
         previous_keys = _previous_keys(storage, spec, previous) if previous is not None and spec.keeps_keys else None
         self._continues_keys = previous_keys is not None
@@ -324,10 +325,11 @@ class DataFile:
         logged = None if self._changes is None else self._changes.close()
         written = self._writer.close(self._tombstones())
         try:
-            check_write_is_running(self._storage, self._target, self._path)
+            check_write_is_running(self._storage, self._target, self._marker)
         except LockLostError:
             for path in logged or ():
                 self._storage.delete(path)
+            remove_markers(self._storage, self._target.instant_time, self._target.markers, self._marker_of_changes)
             raise
         return WriteStat(
             file_id=self._name.file_id,

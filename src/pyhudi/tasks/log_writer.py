@@ -255,7 +255,8 @@ class LogWriter:
             return
         self._sink.close()
         to = self._to
-        check_write_is_running(self._storage, self._target, self._path, is_of_slice=to.is_named_after_slice)
+        marker = Marker(self._path, to.marker)
+        check_write_is_running(self._storage, self._target, marker, is_of_slice=to.is_named_after_slice)
         self._stats.append(
             WriteStat(
                 file_id=to.file_id,

@@ -11,7 +11,7 @@ from tests.support.mutants.tools import always, patched, stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.markers import marker_folder
+from pyhudi.format.markers import Marker, marker_folder
 from pyhudi.format.timeline.archived_log_writing import MERGE_PLAN_FILE
 from pyhudi.format.timeline.instant import (
     Instant,
@@ -296,8 +296,8 @@ def put_file_after_the_look(storage: Storage, target: Any, *rest: Any) -> None:
     put_file_as_it_is(storage, target, *rest)
 
 
-def check_that_removes_logs_of_slices(storage: Storage, target: Any, path: str, **_: Any) -> None:
-    check_write_is_running(storage, target, path)
+def check_that_removes_logs_of_slices(storage: Storage, target: Any, marker: Marker, **_: Any) -> None:
+    check_write_is_running(storage, target, marker)
 
 
 def sweep_of_pending_writes_too(view: FileSystemView) -> None:

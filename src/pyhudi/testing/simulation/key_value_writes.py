@@ -18,7 +18,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import HudiError
 from pyhudi.format.file_names import BaseFileName, LogFileName, file_id
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
-from pyhudi.format.markers import MarkerKind, marker_folder
+from pyhudi.format.markers import Marker, MarkerKind, marker_path
 from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -320,10 +320,11 @@ def _append(
 
 def _put_file(storage: Storage, target: WriteTarget, path: str, kind: MarkerKind, body: bytes) -> None:
     """Write a data file after its marker, and then check that its write is still running."""
-    storage.put(f"{marker_folder(target.instant_time)}/{path}.marker.{kind.value}", b"", durable=False)
+    marker = Marker(path, kind)
+    storage.put(marker_path(target.instant_time, marker), b"", durable=False)
     with storage.open_output(path) as output:
         output.write(body)
-    check_write_is_running(storage, target, path, is_of_slice=kind is MarkerKind.APPEND)
+    check_write_is_running(storage, target, marker, is_of_slice=kind is MarkerKind.APPEND)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,15 @@ def create_markers(
     at_once(storage, lambda marker: storage.put(marker_path(instant_time, marker), b"", durable=False), markers)
 
 
+def remove_markers(storage: Storage, instant_time: str, how: TaskMarkers, markers: Sequence[Marker]) -> None:
+    """Remove the markers of a task whose write has ended: nobody would. Those of a service have gone with the write.
+
+    Cost: with DIRECT a delete per marker.
+    """
+    if how.service is None:
+        at_once(storage, lambda marker: storage.delete(marker_path(instant_time, marker)), markers)
+
+
 def register_service(service: MarkerService, key: str, address: ServiceAddress | None) -> ServiceHandle:
     """Let tasks of this process find the service while it is referenced."""
     _services[key] = service
