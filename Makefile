@@ -35,7 +35,8 @@ ALL_TESTS := tests --ignore=tests/interop --ignore=tests/cluster -n 2 --dist loa
 
 # With SPARK=3.5 or another version, on a cluster of that PySpark.
 test-cluster: $(STAMP) $(if $(SPARK),spark-environment)  ## Run a Spark standalone cluster of two workers, and kill its executors while they write to S3
-	@$(PY) tools/minio.py || echo "the tests will be skipped"
+	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
+	@$(PY) tools/server_jars.py || echo "the test with Kafka will be skipped"
 	$(if $(SPARK),.venvs/spark/bin/python,$(PY)) -m pytest tests/cluster
 
 test-cluster-quick: $(STAMP)  ## The part of test-cluster that CI runs
