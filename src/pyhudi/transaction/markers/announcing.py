@@ -77,9 +77,9 @@ def create_markers(
 
 
 def remove_markers(storage: Storage, instant_time: str, how: TaskMarkers, markers: Sequence[Marker]) -> None:
-    """Remove the markers of a task whose write has ended: nobody would. Those of a service have gone with the write.
+    """Remove the markers of a task whose write has ended, as no other process looks for them any more.
 
-    Cost: with DIRECT a delete per marker.
+    Those of a service have gone with the write. Cost: with DIRECT a delete per marker.
     """
     if how.service is None:
         at_once(storage, lambda marker: storage.delete(marker_path(instant_time, marker)), markers)
