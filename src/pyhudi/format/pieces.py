@@ -187,7 +187,8 @@ def _sizes(array: pa.Array) -> Sizes:
         lengths = words[array.offset : array.offset + len(array), 0]
         sizes = 16 + np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0).astype(np.int64)
     elif _has_lengths(kind):
-        sizes = 4 + _numbers(pc.fill_null(pc.binary_length(array), 0))
+        lengths = pc.binary_length(array)
+        sizes = 4 + _numbers(lengths.fill_null(0) if array.null_count else lengths)
     else:
         sizes = _each(array, -(-array.nbytes // max(1, len(array))))
     return sizes

@@ -18,6 +18,9 @@ import pyarrow.parquet as pq
 from pyhudi.format.metadata_table.ranges import Range
 from pyhudi.io.column_ranges import RangesOfRows
 
+DICTIONARY_BYTES_MIN = 1 << 12
+"""Arrow bytes of the first row group from which on dictionaries are made: in a smaller one they save nothing, and take
+longer to write and to read than its values."""
 DICTIONARY_SAMPLE_ROWS = 2_000
 DICTIONARY_DISTINCT_MAX = 0.8
 """Share of distinct values in the sample up to which a column is encoded by a dictionary."""
@@ -193,6 +196,8 @@ def dictionary_columns(first: pa.Table) -> set[str]:
     neighbouring rows only, as in sorted columns, compress well, and better than with a large dictionary. So the sample
     has rows that are far apart.
     """
+    if first.nbytes < DICTIONARY_BYTES_MIN:
+        return set()
     step = max(1, first.num_rows // DICTIONARY_SAMPLE_ROWS)
     sample = first.take(pa.array(np.arange(0, first.num_rows, step)[:DICTIONARY_SAMPLE_ROWS])) if step > 1 else first
     return {

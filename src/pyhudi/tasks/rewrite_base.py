@@ -131,7 +131,7 @@ def _write_next(
     incoming = _with_positions(storage, previous, gathered)
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
-    new_keys = pc.sum(pc.equal(incoming.column(POSITION), -1)).as_py() or 0
+    new_keys = int(np.count_nonzero(incoming.column(POSITION).to_numpy() == -1))
     batches = incoming.to_batches() if new_keys else []
     new_rows = _NewRows(batch.filter(pc.equal(batch.column(POSITION), -1)) for batch in batches)
     with (
@@ -247,7 +247,9 @@ def _changes_by_position(incoming: pa.Table, rules: MergeRules) -> _Changes:
     positions = incoming.column(POSITION).to_numpy()
     known = np.flatnonzero(positions >= 0)
     names = [name for name in rules.ordering_fields if name in incoming.column_names]
-    narrow = incoming.select([POSITION, *names]).filter(pa.array(positions >= 0))
+    narrow = incoming.select([POSITION, *names])
+    if len(known) < len(positions):
+        narrow = narrow.filter(pa.array(positions >= 0))
     newest = known[newest_versions([narrow.column(POSITION)], [narrow.column(name) for name in names])]
     number = newest[np.argsort(positions[newest], kind="stable")]
     deleted = [pc.or_(batch.column(DELETE), delete_mask(batch, rules)) for batch in incoming.to_batches()]

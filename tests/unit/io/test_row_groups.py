@@ -106,7 +106,12 @@ def test_zeros_of_both_signs_are_within_the_statistics() -> None:
 
 @pytest.mark.parametrize("value", [-0.0, [-0.0], {"x": -0.0}], ids=["plain", "list", "struct"])
 def test_column_chunks_with_negative_zeros_have_no_dictionary(value: Any) -> None:
-    assert by_dictionary(written(pa.table({"f": pa.array([value] * 50), "g": [1.5] * 50})), 0) == {"g"}
+    assert by_dictionary(written(pa.table({"f": pa.array([value] * 500), "g": [1.5] * 500})), 0) == {"g"}
+
+
+def test_row_groups_of_few_bytes_have_no_dictionaries() -> None:
+    assert by_dictionary(written(pa.table({"s": ["same"] * 20, "n": [1] * 20})), 0) == set()
+    assert by_dictionary(written(pa.table({"s": ["same"] * 500, "n": [1] * 500})), 0) == {"s", "n"}
 
 
 def test_text_is_never_cut_short_in_statistics() -> None:
@@ -119,7 +124,7 @@ def test_text_is_never_cut_short_in_statistics() -> None:
 
 
 def test_row_groups_of_different_kinds_make_one_file() -> None:
-    groups = [deep(5.0), deep(5.0, rows=100_000), deep(math.nan), deep(5.0), deep(-0.0), deep(None)]
+    groups = [deep(5.0, rows=100), deep(5.0, rows=100_000), deep(math.nan), deep(5.0), deep(-0.0), deep(None)]
 
     file = written(*groups)
 
