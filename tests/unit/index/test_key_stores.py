@@ -68,6 +68,7 @@ def test_store_in_a_file_that_is_let_go_closes_it(tmp_path: Path) -> None:
 def test_tables_in_one_store_do_not_meet(store: KeyStore) -> None:
     one, other = (StoredLocations.of(store, uri, is_shared=False) for uri in ("s3://a/t", "s3://b/t"))
     location = Location("20260101000000000", FileGroupId("city=oslo", "f-0"))
+    one.begin("1")
     one.add(pa.array(["k", "l"]), location)
     one.cover(Coverage(frozenset({"1"}), "1"))
 

@@ -101,6 +101,10 @@ class LocationsWithRows:
         """See `Locations.coverage`."""
         return self.own.coverage()
 
+    def begin(self, instant_time: str) -> None:
+        """See `Locations.begin`."""
+        self.own.begin(instant_time)
+
     def cover(self, coverage: Coverage) -> None:
         """See `Locations.cover`."""
         self.own.cover(coverage)

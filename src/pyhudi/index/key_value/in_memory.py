@@ -46,6 +46,9 @@ class MemoryLocations:
         """See `Locations.coverage`."""
         return self._coverage
 
+    def begin(self, instant_time: str) -> None:
+        """See `Locations.begin`. Nobody else empties the memory of this process."""
+
     def cover(self, coverage: Coverage) -> None:
         """See `Locations.cover`. Of two threads, what the one that began later says stays."""
         with self._guard:

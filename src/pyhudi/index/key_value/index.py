@@ -24,7 +24,7 @@ from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, InstantState
 from pyhudi.index.delivery import staged_keys, tag_task
-from pyhudi.index.key_value.locations import Coverage, Location, Locations
+from pyhudi.index.key_value.locations import Coverage, Location, Locations, emptied_store
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.search import search, to_search
 from pyhudi.index.stored_keys import check_stored_keys
@@ -51,6 +51,8 @@ class RememberingIndex:
         self._catch_up(asking, lookup, slices)
         searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
         found = self._find(asking, lookup)
+        if lookup.view.timeline.completed_writes and not self.locations.coverage().at:
+            raise emptied_store()
         number_of = {file_slice.group: number for number, file_slice in enumerate(slices)}
         candidates = {number_of[location.group] for location in found if location.group in number_of}
         return search(engine, lookup, slices, searched, sorted(candidates))
@@ -66,11 +68,14 @@ class RememberingIndex:
             for file_slice in slices
             if (task := _fill_task(self.locations, lookup, file_slice, None if is_stale else missing)) is not None
         ]
+        if not missing and not is_stale:
+            return
+        if not coverage.at:
+            self.locations.begin(lookup.instant_time)
         if tasks:
             size = sum(file_slice.size for file_slice in slices)
             engine.map(fill_locations, tasks, size_bytes=size, description="add keys to the index")
-        if missing or is_stale:
-            self.locations.cover(Coverage(frozenset(writes), _complete_until(view), lookup.instant_time))
+        self.locations.cover(Coverage(frozenset(writes), _complete_until(view), lookup.instant_time))
 
     def _find(self, engine: Engine, lookup: Lookup) -> Mapping[Location, int]:
         """The locations of the staged keys. Those of file groups that are gone for good are removed."""

@@ -92,6 +92,13 @@ class Coverage:
             raise CorruptDataError("the store of the index has an entry of another form", entry=repr(entry)) from error
 
 
+def emptied_store() -> StorageError:
+    """The error of a write whose store lost its entries while it was asked: keys that were there would be new ones."""
+    return StorageError(
+        "the store of the index was emptied while this write asked it; nothing of this write is visible: run it again"
+    )
+
+
 class Locations(Protocol):
     """The entries of one table."""
 
@@ -104,8 +111,12 @@ class Locations(Protocol):
         """Which writes are in; none if nothing is known."""
         ...
 
+    def begin(self, instant_time: str) -> None:
+        """Note, where nothing is known, that the write at this instant adds keys: `cover` finds whether they stayed."""
+        ...
+
     def cover(self, coverage: Coverage) -> None:
-        """Remember which writes are in, after their keys were added."""
+        """Remember which writes are in, after their keys were added. Raises `StorageError` if the keys are gone."""
         ...
 
     def add(self, keys: pa.Array, location: Location) -> None:
@@ -146,11 +157,21 @@ class StoredLocations:
         ends = [max((getattr(state, name) for state in found), default="") for name in ("until", "at")]
         return Coverage(writes, *ends)
 
+    def begin(self, instant_time: str) -> None:
+        """See `Locations.begin`."""
+        self.ask("add", [self._name(_COVERAGE)], [Coverage(at=instant_time).to_bytes()])
+
     def cover(self, coverage: Coverage) -> None:
         """See `Locations.cover`."""
         previous, now = self._states(), coverage.to_bytes()
+        if not previous:
+            raise emptied_store()
         self.ask("add", [self._name(_COVERAGE)], [now])
         if others := [entry for entry in previous if entry != now]:
+            # Other writers put their own states in place of these, so that one of them is there with this one.
+            if self._states() == [now]:
+                self.ask("remove", [self._name(_COVERAGE)], [now])
+                raise emptied_store()
             self.ask("remove", [self._name(_COVERAGE)] * len(others), others)
 
     def add(self, keys: pa.Array, location: Location) -> None:

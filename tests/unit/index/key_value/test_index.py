@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,14 @@ class WatchedIndex(DictIndex):
         super().__init__()
         self.calls: list[str] = []
         self.fails_at: int | None = None
+        self.is_emptied_at: int | None = None
 
     def _called(self, name: str) -> None:
         self.calls.append(name)
         if len(self.calls) == self.fails_at:
             raise ConnectionError("the store is gone")
+        if len(self.calls) == self.is_emptied_at:
+            self.entries.clear()
 
     def get(self, keys: Sequence[bytes]) -> list[set[bytes]]:
         self._called("get")
@@ -79,6 +83,7 @@ def _empty_store() -> None:
     STORE.entries.clear()
     STORE.calls.clear()
     STORE.fails_at = None
+    STORE.is_emptied_at = None
 
 
 def opened(storage: Storage, options: dict[str, str], clock: StepClock | None = None) -> pyhudi.HudiTable:
@@ -193,6 +198,36 @@ def test_store_that_fails_at_any_call_leaves_a_table_and_an_index_that_are_right
             (3, "rome", 2, "b"),
             (4, "bern", 2, "b"),
         }
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["first lookup", "later lookup"])
+def test_store_that_is_emptied_at_any_call_costs_no_key(is_known: bool) -> None:
+    storage, clock = MemoryStorage(), StepClock()
+    new_table(storage, **GLOBAL)
+    for key, city in ((1, "oslo"), (2, "rome"), (3, "bern")):
+        opened(storage, GLOBAL if is_known else SMALL, clock).upsert(rows((key, city, 1, "a")))
+    entries = {key: set(found) for key, found in STORE.entries.items()}
+    first, later = rows((1, "oslo", 2, "b"), (4, "rome", 2, "b")), rows((2, "rome", 3, "c"), (3, "bern", 3, "c"))
+    STORE.calls.clear()
+    opened(copied(storage), GLOBAL, clock).upsert(first)
+
+    for number in range(1, len(STORE.calls) + 1):
+        given = copied(storage)
+        STORE.entries = {key: set(found) for key, found in entries.items()}
+        STORE.calls.clear()
+        STORE.is_emptied_at = number
+        with suppress(StorageError):
+            opened(given, GLOBAL, clock).upsert(first)
+        STORE.is_emptied_at = None
+        for batch in (first, later):
+            opened(given, GLOBAL, clock).upsert(batch)
+        assert contents(given) == {
+            (1, "oslo", 2, "b"),
+            (2, "rome", 3, "c"),
+            (3, "bern", 3, "c"),
+            (4, "rome", 2, "b"),
+        }, number
+        assert opened(given, GLOBAL).scan().count() == 4, number
 
 
 class HalfAnIndex:
