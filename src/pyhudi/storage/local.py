@@ -373,30 +373,36 @@ class _LocalOutput(Output):
 class _Folders:
     """Cache of the folders below a root that are known to lie inside it, to exist, and to survive a power failure.
 
-    The cache saves these checks for every file but the first of a folder. An entry becomes wrong if another process
-    removes the folder, which the next write detects, or replaces it by a symbolic link, which is not detected.
+    The cache saves these checks for every file but the first of a folder, as long as the path leads to the folder that
+    was checked: others may remove it, make it anew, or put a symbolic link there. So one system call is left.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._guard = threading.Lock()
-        self._inside: set[str] = set()
+        self._inside: dict[str, tuple[int, int]] = {}
         self._existing: set[str] = set()
         self._synced: set[str] = set()
 
     def check(self, folder: str) -> None:
         """Raise `UnsafePathError` if a symbolic link leads the folder out of the root."""
-        if folder in self._inside:
+        found, known = _folder_at(join(self._root, folder)), self._inside.get(folder)
+        if found is not None and found == known:
             return
+        if known is not None:
+            self.forget(folder)
         check_inside(self._root, folder)
-        if os.path.isdir(join(self._root, folder)):  # raises nothing
-            self._remember(folder, self._inside)
+        if found is not None:
+            with self._guard:
+                if len(self._inside) >= _KNOWN_FOLDERS_MAX:
+                    self._inside.clear()
+                self._inside[folder] = found
 
     def admit(self, folder: str, *, durable: bool) -> None:
         """Check the folder and create it if necessary. With `durable`, it survives a power failure from now on."""
+        self.check(folder)
         if folder in (self._synced if durable else self._existing):
             return
-        self.check(folder)
         path = Path(self._root, folder)
         missing = _missing_folders(path) if durable else []
         try:
@@ -407,13 +413,14 @@ class _Folders:
         if durable:
             for parent in self._parents_to_sync(path, folder, missing):
                 _sync_folder(str(parent))
-        self._remember(folder, self._inside, self._existing, *([self._synced] if durable else []))
+        self._remember(folder, self._existing, *([self._synced] if durable else []))
 
     def forget(self, folder: str) -> None:
         """Drop the cache entries of the folder, and of all folders above and below it."""
         with self._guard:
-            for known in (self._inside, self._existing, self._synced):
+            for known in (self._existing, self._synced):
                 known.difference_update([path for path in known if _related(path, folder)])
+            self._inside = {path: found for path, found in self._inside.items() if not _related(path, folder)}
 
     def _remember(self, folder: str, *kinds: set[str]) -> None:
         with self._guard:
@@ -439,6 +446,15 @@ def wait_while_recent(info: FileInfo | None) -> bool:
         return False
     time.sleep(_FILLING_POLL_SECONDS)
     return True
+
+
+def _folder_at(path: str) -> tuple[int, int] | None:
+    """Which folder a path leads to; None where there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def _related(one: str, other: str) -> bool:

@@ -313,6 +313,36 @@ class TestSymlinks:
             with pytest.raises(UnsafePathError, match="symbolic link"):
                 call()
 
+    @pytest.mark.parametrize("replaced", ["part", "part/sub", "link"])
+    def test_symlink_that_replaces_a_folder_which_was_used_before_is_refused(
+        self, storage: LocalStorage, outside: Path, root: Path, replaced: str
+    ) -> None:
+        (outside / "sub").mkdir()
+        folder = "part/sub" if replaced.startswith("part") else "link"
+        (root / "inside").mkdir()
+        (root / "link").symlink_to("inside")
+        storage.put(f"{folder}/precious", b"mine")
+        assert storage.read(f"{folder}/precious") == b"mine"
+
+        (root / replaced).rename(root / "aside")
+        (root / replaced).symlink_to(outside)
+
+        calls: list[Callable[[], object]] = [
+            *(lambda write=write: write(storage, f"{folder}/precious") for write in WRITES.values()),  # type: ignore[misc]
+            lambda: storage.read(f"{folder}/precious"),
+            lambda: storage.open_input(f"{folder}/precious"),
+            lambda: storage.info(f"{folder}/precious"),
+            lambda: storage.delete(f"{folder}/precious"),
+            lambda: storage.list_folder(folder),
+            lambda: storage.list_recursive(folder),
+            lambda: storage.delete_folder(folder),
+        ]
+        for call in calls:
+            with pytest.raises(UnsafePathError, match="symbolic link"):
+                call()
+        assert _all_names(outside) == ["precious"]
+        assert (outside / "precious").read_bytes() == b"precious"
+
     def test_lock_file_that_is_a_symlink_out_of_the_table_is_not_written_through(
         self, storage: LocalStorage, outside: Path, root: Path
     ) -> None:
