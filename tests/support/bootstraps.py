@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
+import pyhudi
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
@@ -50,6 +54,16 @@ def copy_city_b(path: str) -> BootstrapMode:
 
 def count_rows(storage: Storage) -> int:
     return open_table(storage).scan().to_arrow().num_rows
+
+
+def bootstrapped_anew(path: Path, folder: Path, rows: pa.Table, *, city: str, version: int) -> pyhudi.HudiTable:
+    """A table at `path`, in place of any other, over a folder of `folder` with these rows of a city."""
+    shutil.rmtree(path, ignore_errors=True)
+    (folder / city / f"city={city}").mkdir(parents=True)
+    pq.write_table(rows, folder / city / f"city={city}" / "rows.parquet")
+    return pyhudi.HudiTable.bootstrap(
+        folder / city, path, record_key="id", partition_by="city", name="trips", table_version=version
+    )
 
 
 def put_bootstrap_instant(storage: Storage, **metadata: str) -> None:

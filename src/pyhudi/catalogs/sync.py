@@ -26,6 +26,7 @@ from pyhudi.errors import CatalogError
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState
+from pyhudi.table.timeline import comes_once
 
 _Item = TypeVar("_Item")
 _STAMPS: Final = (TIME_STAMP, COMPLETION_STAMP)
@@ -287,12 +288,13 @@ class _PartitionStates:
         """The paths of partitions that writes after the stamps changed; None if only a full comparison tells.
 
         That is so without a stamp, and where a write that it names is not on the timeline: it was archived, or undone.
+        A bootstrap of version 6 may be that of a table that stood here before.
         In version 6, which has no completion times, all writes of the timeline count: one that began before the stamp
         may have ended after it.
         """
         table = self._table
         writes = table.timeline.completed_writes
-        if stamp not in {write.requested_time for write in writes}:
+        if stamp not in {write.requested_time for write in writes if comes_once(write, table.version)}:
             return None
         if completed is not None and completed not in {write.completion_time for write in writes}:
             return None

@@ -17,7 +17,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import HASHING_METADATA_FOLDER, check_loadable
 from pyhudi.table.lister import Lister, StorageLister
 from pyhudi.table.newest_writes import NewestWrites, load_newest_writes
-from pyhudi.table.timeline import Timeline, timeline_of
+from pyhudi.table.timeline import Timeline, comes_once, timeline_of
 
 T = TypeVar("T")
 
@@ -64,10 +64,11 @@ class TableState:
         """The table as it is now, timeline and properties. Cost: one read and one listing.
 
         Where the same writes stand, what is known of the newest of them is kept: files of completed writes never
-        change.
+        change. Not of bootstraps alone, whose instants a table that is made anew has again (`comes_once`).
         """
-        now = load_table(self.storage)
-        if _NEWEST in self._loaded and now.timeline.completed_writes == self.timeline.completed_writes:
+        now, writes = load_table(self.storage), self.timeline.completed_writes
+        is_same = now.timeline.completed_writes == writes and any(comes_once(write, self.version) for write in writes)
+        if _NEWEST in self._loaded and is_same:
             now._loaded[_NEWEST] = self._loaded[_NEWEST]
         return now
 

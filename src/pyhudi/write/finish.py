@@ -186,9 +186,11 @@ def _unique_keys(config: WriteConfig, operation: WriteOperation) -> UniqueKeys:
 
 def _check_schema_unchanged(job: WriteJob, transaction: Transaction) -> None:
     """Raise if another writer changed the schema between preparing the job and beginning the transaction."""
-    if transaction.base.timeline.completed_times == job.table.timeline.completed_times:
+    base, loaded = transaction.base, job.table
+    is_same_history = base.timeline.completed_times == loaded.timeline.completed_times
+    if is_same_history and base.config.create_schema == loaded.config.create_schema:
         return
-    now = load_table_schema(transaction.base)
+    now = load_table_schema(base)
     if not any(_is_same(now, schema) for schema in (job.previous_schema, job.schema)):
         raise schema_conflict(transaction.instant_time, winner=None)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.support.bootstraps import bootstrapped_anew
 
 import pyhudi
 
@@ -121,6 +122,19 @@ def restored(path: Path, folder: Path, version: int, kind: Kind) -> None:
 
 
 CHANGES = [another_table_moved_here, older_copy_put_back, rolled_back, restored]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_open_table_that_was_bootstrapped_anew_has_the_columns_and_rows_of_now(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "t"
+    table = bootstrapped_anew(path, tmp_path, pa.table({"id": [1, 2]}), city="oslo", version=version)
+    assert (table.schema.names, table.scan(columns=["id"]).to_arrow()["id"].to_pylist()) == (["id", "city"], [1, 2])
+
+    bootstrapped_anew(path, tmp_path, pa.table({"id": [7], "late": ["x"]}), city="rome", version=version)
+
+    found = table.refresh().scan(columns=["id", "late", "city"]).to_arrow().to_pylist()
+    assert found == [{"id": 7, "late": "x", "city": "rome"}]
+    assert table.schema.names == ["id", "late", "city"]
 
 
 @pytest.mark.parametrize("version", [6, 9])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.bootstraps import bootstrapped_anew
 from tests.support.memory_catalog import MemoryCatalog
 
 import pyhudi
@@ -114,6 +115,17 @@ def test_sync_after_a_restore_compares_all_partitions() -> None:
 
     assert (done.listed_all, done.dropped) == (True, 1)
     assert (partitions(catalog), stamp(catalog)) == (["oslo"], first.instant)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_sync_of_a_table_that_was_bootstrapped_anew_compares_all_partitions(tmp_path: Path, version: int) -> None:
+    catalog, rows = MemoryCatalog(), pa.table({"id": [1]})
+    sync(bootstrapped_anew(tmp_path / "t", tmp_path, rows, city="oslo", version=version), catalog)
+    assert partitions(catalog) == ["oslo"]
+
+    sync(bootstrapped_anew(tmp_path / "t", tmp_path, rows, city="rome", version=version), catalog)
+
+    assert partitions(catalog) == ["rome"]
 
 
 def test_sync_whose_stamp_was_archived_compares_all_partitions() -> None:

@@ -17,6 +17,10 @@ SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())
 FIRST: dict[str, Any] = {"record_key": "id", "partition_by": "city", "ordering_fields": "n"}
 
 
+def make_empty(path: Path, schema: pa.Schema = SCHEMA) -> None:
+    pyhudi.HudiTable.create(path, schema=schema, **FIRST)
+
+
 def make(path: Path, **described: Any) -> None:
     rows = pa.table({"id": [1, 2], "city": ["oslo", "rome"], "n": [5, 5]}, schema=SCHEMA)
     pyhudi.HudiTable.create(path, schema=SCHEMA, **{**FIRST, **described}).upsert(rows)
@@ -58,6 +62,22 @@ def test_table_that_is_made_anew_otherwise_while_rows_are_read_gets_none_of_them
         upsert_during(path, made_anew)
 
     assert sorted(pyhudi.HudiTable.for_path(path).scan().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_empty_table_that_is_made_anew_with_other_columns_gets_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    make_empty(path)
+    other = SCHEMA.append(pa.field("late", pa.string()))
+
+    def made_anew() -> None:
+        shutil.rmtree(path)
+        make_empty(path, other)
+
+    with pytest.raises(WriteConflictError, match="schema"):
+        upsert_during(path, made_anew)
+
+    table = pyhudi.HudiTable.for_path(path)
+    assert (table.schema.names, table.scan().to_arrow().num_rows) == (other.names, 0)
 
 
 def test_table_that_is_made_anew_as_it_was_gets_the_rows(tmp_path: Path) -> None:
