@@ -9,7 +9,6 @@ import errno
 import hashlib
 import os
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +28,7 @@ from pyhudi.errors import (
     UnavailableError,
     UnsupportedFeatureError,
 )
+from pyhudi.storage.known_folders import KnownFolders, sync_folder
 from pyhudi.storage.output import Output
 from pyhudi.storage.paths import (
     LOCK_NAME,
@@ -48,7 +48,6 @@ T = TypeVar("T")
 LOCK_WAIT_SECONDS = 60.0
 FOLDER_ATTEMPTS = 5
 """Attempts to create a folder that other processes delete, or to remove a folder that other processes fill."""
-_KNOWN_FOLDERS_MAX = 100_000
 _FILLING_MS = 2000
 _FILLING_POLL_SECONDS = 0.005
 
@@ -64,7 +63,7 @@ class LocalStorage:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.abspath(root)  # unlike `realpath`, keeps the caller's symlinks
-        self._folders = _Folders(self._root)
+        self._folders = KnownFolders(self._root)
 
     def __repr__(self) -> str:
         return f"LocalStorage({self._root!r})"
@@ -109,7 +108,7 @@ class LocalStorage:
             target, temporary = self._in_folder_of(path, durable, lambda target: _stage(target, data, durable))
             self._replace(temporary, target)
             if durable:
-                _sync_folder(os.path.dirname(target))
+                sync_folder(os.path.dirname(target))
 
     def creates_exclusively(self) -> bool:
         """Always: a hard link is never created over an existing name."""
@@ -123,7 +122,7 @@ class LocalStorage:
                 self._link(temporary, target, path)
                 # An earlier file of this name may have been removed without its checksum file.
                 _remove_checksum(target)
-                _sync_folder(os.path.dirname(target))
+                sync_folder(os.path.dirname(target))
             finally:
                 with suppress(OSError):
                     os.unlink(temporary)
@@ -143,7 +142,7 @@ class LocalStorage:
                 if _tag(current) != etag:
                     raise self._precondition_failed(path)
                 self._replace(_stage(target, data, True), target)
-                _sync_folder(os.path.dirname(target))
+                sync_folder(os.path.dirname(target))
         return _tag(data)
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
@@ -350,7 +349,7 @@ class _LocalOutput(Output):
         try:
             if self._durable:
                 os.fsync(self._descriptor)
-                _sync_folder(os.path.dirname(self._target))
+                sync_folder(os.path.dirname(self._target))
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
         except OSError as error:
@@ -370,95 +369,12 @@ class _LocalOutput(Output):
                 os.close(descriptor)
 
 
-class _Folders:
-    """Cache of the folders below a root that are known to lie inside it, to exist, and to survive a power failure.
-
-    The cache saves these checks for every file but the first of a folder, as long as the path leads to the folder that
-    was checked: others may remove it, make it anew, or put a symbolic link there. So one system call is left.
-    """
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._guard = threading.Lock()
-        self._inside: dict[str, tuple[int, int]] = {}
-        self._existing: set[str] = set()
-        self._synced: set[str] = set()
-
-    def check(self, folder: str) -> None:
-        """Raise `UnsafePathError` if a symbolic link leads the folder out of the root."""
-        found, known = _folder_at(join(self._root, folder)), self._inside.get(folder)
-        if found is not None and found == known:
-            return
-        if known is not None:
-            self.forget(folder)
-        check_inside(self._root, folder)
-        if found is not None:
-            with self._guard:
-                if len(self._inside) >= _KNOWN_FOLDERS_MAX:
-                    self._inside.clear()
-                self._inside[folder] = found
-
-    def admit(self, folder: str, *, durable: bool) -> None:
-        """Check the folder and create it if necessary. With `durable`, it survives a power failure from now on."""
-        self.check(folder)
-        if folder in (self._synced if durable else self._existing):
-            return
-        path = Path(self._root, folder)
-        missing = _missing_folders(path) if durable else []
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except FileExistsError as error:
-            # A different type, because callers take `FileExistsError` to mean that their own file exists.
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
-        if durable:
-            for parent in self._parents_to_sync(path, folder, missing):
-                _sync_folder(str(parent))
-        self._remember(folder, self._existing, *([self._synced] if durable else []))
-
-    def forget(self, folder: str) -> None:
-        """Drop the cache entries of the folder, and of all folders above and below it."""
-        with self._guard:
-            for known in (self._existing, self._synced):
-                known.difference_update([path for path in known if _related(path, folder)])
-            self._inside = {path: found for path, found in self._inside.items() if not _related(path, folder)}
-
-    def _remember(self, folder: str, *kinds: set[str]) -> None:
-        with self._guard:
-            for known in kinds:
-                if len(known) >= _KNOWN_FOLDERS_MAX:
-                    known.clear()
-                known.add(folder)
-
-    def _parents_to_sync(self, path: Path, folder: str, missing: list[Path]) -> list[Path]:
-        parents = {created.parent: None for created in missing}
-        while folder:
-            path = path.parent
-            parents[path] = None
-            folder = parent_of(folder)
-            if folder in self._synced:
-                break
-        return list(parents)
-
-
 def wait_while_recent(info: FileInfo | None) -> bool:
     """Wait some milliseconds if the file was modified within the last two seconds, and return whether it was."""
     if info is None or abs(time.time() * 1000 - info.modified_ms) > _FILLING_MS:
         return False
     time.sleep(_FILLING_POLL_SECONDS)
     return True
-
-
-def _folder_at(path: str) -> tuple[int, int] | None:
-    """Which folder a path leads to; None where there is none."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
-
-
-def _related(one: str, other: str) -> bool:
-    return not one or not other or f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def _typed_error(error: OSError, action: str, path: str) -> HudiError:
@@ -516,26 +432,6 @@ def _read_up_to(file: IO[bytes], length: int) -> bytes:
         pieces.append(piece)
         length -= len(piece)
     return b"".join(pieces)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems refuse to sync a folder, because their changes to folders are durable at once.
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _missing_folders(path: Path) -> list[Path]:
-    missing = []
-    while not path.exists():
-        missing.append(path)
-        path = path.parent
-    return missing
 
 
 def _remove_checksum(target: str) -> None:

@@ -47,7 +47,7 @@ class MemoryLocations:
         return self._coverage
 
     def begin(self, instant_time: str) -> None:
-        """See `Locations.begin`. Nobody else empties the memory of this process."""
+        """See `Locations.begin`. Other processes cannot empty this memory, so nothing is noted."""
 
     def cover(self, coverage: Coverage) -> None:
         """See `Locations.cover`. Of two threads, what the one that began later says stays."""
