@@ -59,6 +59,7 @@ class KnownFolders:
             for parent in self._parents_to_sync(path, folder, missing):
                 sync_folder(str(parent))
         self._remember(folder, self._existing, *([self._synced] if durable else []))
+        self.check(folder)  # from here on another folder at the path is noticed
 
     def forget(self, folder: str) -> None:
         """Drop the cache entries of the folder, and of all folders above and below it."""

@@ -97,6 +97,19 @@ class TestDurability:
 
         assert str(root) in synced
 
+    def test_folder_that_somebody_else_has_made_anew_is_synced_again(
+        self, storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        storage.put("a/file", b"")
+        (root / "a").rename(root / "old")
+        (root / "a").mkdir()
+        synced: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+
+        storage.put("a/file", b"")
+
+        assert str(root) in synced
+
     def test_write_that_need_not_last_syncs_nothing(
         self, storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
