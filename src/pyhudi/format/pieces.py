@@ -109,7 +109,7 @@ def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
         if first < last:
             pieces.append(_rows_of(batch, ordered[first:last] - start))
         start += batch.num_rows
-    taken = one_batch(pa.Table.from_batches(pieces, table.schema))
+    taken = pieces[0] if len(pieces) == 1 else one_batch(pa.Table.from_batches(pieces, table.schema))
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return taken if np.array_equal(place, np.arange(len(order))) else taken.take(pa.array(place))
@@ -169,7 +169,7 @@ def _may_grow(kind: pa.DataType) -> bool:
         return True
     if isinstance(kind, pa.BaseExtensionType):
         return _may_grow(kind.storage_type)
-    return any(_may_grow(kind.field(number).type) for number in range(kind.num_fields))
+    return kind.num_fields > 0 and any(_may_grow(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _sizes(array: pa.Array) -> Sizes:

@@ -32,7 +32,9 @@ _PURPOSES: Final = (
 def purpose_of(path: str) -> str:
     """What a file or folder of a table is for."""
     inside = f"{path}/"
-    return next((purpose for folder, purpose in _PURPOSES if inside.startswith(folder)), "data")
+    if not inside.startswith(".hoodie/"):
+        return "data"
+    return next(purpose for folder, purpose in _PURPOSES if inside.startswith(folder))
 
 
 class Call(StrEnum):

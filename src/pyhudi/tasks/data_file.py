@@ -382,7 +382,10 @@ class DataFile:
         self._write(meta, rows.select(self._target.schema.names), keys_are_known=keys_are_known)
 
     def _write(self, meta: list[pa.Array], rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
-        place = [_constant(text, rows.num_rows) for text in (self._partition_path, str(self._name))]
+        first = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
+        place = [
+            pa.DictionaryArray.from_arrays(first, pa.array([text])) for text in (self._partition_path, str(self._name))
+        ]
         batch = pa.RecordBatch.from_arrays([*meta, *place, *rows.columns], schema=self._schema)
         self._writer.write(batch, keys_are_known=keys_are_known)
 
@@ -392,10 +395,6 @@ def _as_written(schema: pa.Schema) -> pa.Schema:
     for name in (PARTITION_PATH, FILE_NAME):
         schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
     return schema
-
-
-def _constant(text: str, count: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([text]))
 
 
 def _footer(storage: Storage, spec: DataFileSpec, previous: PreviousVersion) -> BaseFileFooter:

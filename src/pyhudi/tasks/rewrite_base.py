@@ -301,8 +301,9 @@ def _met_rows(
 ) -> pa.RecordBatch:
     """The columns of met rows that the rules need; to select a version, the ordering values are enough."""
     names = (RECORD_KEY, *target.rules.ordering_fields) if target.rules.selects else changes.schema.names
-    wanted = {field.name: field.with_nullable(True) for field in with_meta_columns(target.schema)}
-    schema = pa.schema([wanted[name] for name in names if name in wanted])
+    whole = with_meta_columns(target.schema)
+    present = set(whole.names)
+    schema = pa.schema([whole.field(name).with_nullable(True) for name in names if name in present])
     columns = [index for index in match_columns(schema.names, stored.schema.names) if index is not None]
     return align(stored.select(columns).take(pa.array(at)), schema)
 
