@@ -235,8 +235,8 @@ class Services:
             CorruptDataError: an instant's file is damaged, in a table of version 6, whose archive is made of what these
                 files say; nothing is archived.
 
-        Cost: one or two reads and two or three deletes per instant, three puts, and the table lock. In version 6 a read
-        per file of an instant, one put, and a read of the newest archive file.
+        Cost: one or two reads and two or three deletes per instant, three puts, a listing, and the table lock. In
+        version 6 a read per file of an instant, one put, and a read of the newest archive file.
 
         >>> table.services.archive(hudi_options={"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "5"})
         """

@@ -16,6 +16,7 @@ from pyhudi.config.options_cleaning import ArchivingOptions
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.events import InstantsArchived
 from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.markers import MARKERS_ROOT, marker_folder
 from pyhudi.format.metadata.clean import CleaningPolicy
 from pyhudi.format.timeline.instant import (
     Action,
@@ -35,7 +36,7 @@ from pyhudi.services.cleaning.execute import load_clean_plan
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
 from pyhudi.services.compaction.schedule import newest_compaction
 from pyhudi.services.frame.service import Due, ServiceCall
-from pyhudi.storage.protocol import FileInfo
+from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.lister import listings
@@ -80,8 +81,8 @@ def archive(call: ServiceCall) -> Archived | None:
     """Archive what may leave the active timeline; None where nothing may.
 
     Raises `CorruptDataError` for an instant of a table of version 6 whose file cannot be decoded; nothing is archived.
-    Cost: one or two reads and two or three deletes per instant, three puts, and the table lock; in version 6 a read per
-    file of an instant, one put, a read of the newest archive file, and what `merge_logs` says.
+    Cost: one or two reads and two or three deletes per instant, three puts, a listing, and the table lock; in version 6
+    a read per file of an instant, one put, a read of the newest archive file, and what `merge_logs` says.
     """
     clock = call.environment.clock
     started = clock.monotonic()
@@ -111,12 +112,21 @@ def archive(call: ServiceCall) -> Archived | None:
             for info in files[instant]:
                 storage.delete(info.path)
         hand_on_past_archiving(storage, call.table.timeline, instants)
+        _remove_left_markers(storage, instants)
         if call.table.version.has_completion_times:
             tidy_history(call)
         else:
             merge_logs(call, lock)
     call.environment.observe(InstantsArchived(instants=len(instants), seconds=clock.monotonic() - started))
     return Archived(instants=len(instants), first=instants[0].requested_time, last=instants[-1].requested_time)
+
+
+def _remove_left_markers(storage: Storage, archived: Iterable[Instant]) -> None:
+    """Remove the markers of tasks that outlived these actions, and died. Cost: a listing."""
+    left = {folder.rpartition("/")[2] for folder in storage.list_folder(MARKERS_ROOT).folders}
+    for instant in archived:
+        if instant.requested_time in left:
+            storage.delete_folder(marker_folder(instant.requested_time))
 
 
 def archiving_due(call: ServiceCall) -> Due:

@@ -19,6 +19,7 @@ from tests.support.tables import aged, contents
 import pyhudi
 from pyhudi.errors import ConfigError, CorruptDataError, LockLostError, UnsupportedFeatureError
 from pyhudi.format.log.blocks import parse_block
+from pyhudi.format.markers import MARKERS_ROOT, marker_folder
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.lsm_history import HistoryRow, encode_history_file
 from pyhudi.format.timeline.table_version import V9
@@ -227,6 +228,21 @@ def test_replacement_whose_groups_are_not_cleaned_stays_on_the_timeline() -> Non
 
     assert replaced in commits(storage)
     assert contents(storage) == expected
+
+
+@EVERY_KIND
+def test_markers_that_tasks_left_after_their_writes_go_with_the_instants(kind: TableBuilder) -> None:
+    storage = prepared(kind)
+    updated(storage, 9)
+    first, *_, newest = commits(storage)
+    left = [f"{marker_folder(instant)}/oslo/late.parquet.marker.CREATE" for instant in (first, newest)]
+    for path in left:
+        storage.put(path, b"")
+
+    opened(storage).services.archive(hudi_options=KEEP)
+
+    assert first not in commits(storage)
+    assert [info.path for info in storage.list_recursive(MARKERS_ROOT)] == left[1:]
 
 
 def test_short_timeline_is_left_alone() -> None:
