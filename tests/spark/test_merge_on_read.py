@@ -7,10 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as sql
+from tests.support.parquet_damage import with_damaged_page
 from tests.support.spark import temporarily, trip_options
 from tests.support.tables import plan_of as scan_plan_of
 
@@ -369,14 +368,9 @@ def test_a_global_index_moves_a_record_whose_newest_version_is_in_a_log(spark: A
 
 def damage(log: Path, column: str) -> int:
     """Change a byte in a column of a log's only block; returns where the block's content begins."""
-    data = bytearray(log.read_bytes())
-    begin, end = data.index(b"PAR1"), data.rindex(b"PAR1") + 4
-    group = pq.ParquetFile(pa.BufferReader(bytes(data[begin:end]))).metadata.row_group(0)
-    (chunk,) = [chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema == column]
-    first = chunk.dictionary_page_offset or chunk.data_page_offset
-    data[begin + first + chunk.total_compressed_size - 3] ^= 0xFF
-    log.write_bytes(bytes(data))
-    return begin
+    content = log.read_bytes()
+    log.write_bytes(with_damaged_page(content, column))
+    return content.index(b"PAR1")
 
 
 @pytest.mark.usefixtures("way")

@@ -21,6 +21,7 @@ from tests.support.compactions import (
     prepared,
 )
 from tests.support.hooks import once_at
+from tests.support.parquet_damage import with_damaged_page
 from tests.support.table_builder import TWO_GROUPS, every_version
 from tests.support.tables import (
     EVENT_TIME,
@@ -625,9 +626,7 @@ def test_a_plan_that_names_missing_files_is_an_error_that_changes_nothing(versio
 def test_a_damaged_log_stops_its_compaction_and_readers_see_what_they_saw() -> None:
     storage = prepared()
     (path,) = (p for p in log_files(storage) if "rome" in p)
-    data = bytearray(storage.read(path))
-    data[data.index(b"PAR1") + 30] ^= 0xFF
-    storage.put(path, bytes(data))
+    storage.put(path, with_damaged_page(storage.read(path), "_hoodie_record_key"))
 
     with pytest.raises(CorruptDataError, match="rome"):
         opened(storage).services.compact()
