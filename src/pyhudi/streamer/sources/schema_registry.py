@@ -64,7 +64,8 @@ class _UnknownSchemaError(Exception):
     """The registry has no schema with an id. It may have one later, so that this is no answer to keep."""
 
 
-@functools.lru_cache(maxsize=10_000)
+# A batch has few schemas; those of batches before it are never asked for again, and stay until they are pushed out.
+@functools.lru_cache(maxsize=1_000)
 def _fetched(batch: str, url: str, login: str | None, number: int) -> str:
     del batch  # by which answers are kept
     request = urllib.request.Request(f"{url}/schemas/ids/{number}")  # noqa: S310 - the scheme was checked
