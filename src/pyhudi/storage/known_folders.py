@@ -11,7 +11,7 @@ from typing import Final
 
 from pyhudi.storage.paths import check_inside, join, parent_of
 
-_FOLDERS_MAX: Final = 100_000
+FOLDERS_MAX: Final = 100_000
 
 
 class KnownFolders:
@@ -39,8 +39,11 @@ class KnownFolders:
         check_inside(self._root, folder)
         if found is not None:
             with self._guard:
-                if len(self._inside) >= _FOLDERS_MAX:
+                if len(self._inside) >= FOLDERS_MAX:
+                    # All: another folder at the path of one that is known without its inode would not be noticed.
                     self._inside.clear()
+                    self._existing.clear()
+                    self._synced.clear()
                 self._inside[folder] = found
 
     def admit(self, folder: str, *, durable: bool) -> None:
@@ -71,7 +74,7 @@ class KnownFolders:
     def _remember(self, folder: str, *kinds: set[str]) -> None:
         with self._guard:
             for known in kinds:
-                if len(known) >= _FOLDERS_MAX:
+                if len(known) >= FOLDERS_MAX:
                     known.clear()
                 known.add(folder)
 

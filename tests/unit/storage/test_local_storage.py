@@ -25,6 +25,7 @@ from pyhudi.errors import (
     UnsafePathError,
     UnsupportedFeatureError,
 )
+from pyhudi.storage import known_folders
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.paths import LOCK_NAME
 from pyhudi.storage.protocol import FolderListing
@@ -101,6 +102,24 @@ class TestDurability:
         self, storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         storage.put("a/file", b"")
+        (root / "a").rename(root / "old")
+        (root / "a").mkdir()
+        synced: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+
+        storage.put("a/file", b"")
+
+        assert str(root) in synced
+
+    def test_folder_made_anew_is_synced_again_after_many_others_were_read(
+        self, storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(known_folders, "FOLDERS_MAX", 3)
+        storage.put("a/file", b"")
+        for name in "bcd":
+            (root / name).mkdir()
+            (root / name / "file").touch()
+            storage.read(f"{name}/file")
         (root / "a").rename(root / "old")
         (root / "a").mkdir()
         synced: list[str] = []
