@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 from pathlib import Path
 
@@ -139,3 +141,34 @@ def test_whole_numbers_of_csv_beyond_64_bits_keep_their_digits(tmp_path: Path, t
     assert found.schema == pa.schema([("id", pa.int64()), ("n", kind)])
     if kind != pa.float64():
         assert found["n"].to_pylist() == [int(text) if text else None for text in texts]
+
+
+@pytest.mark.parametrize("text", ['\n\nid,city\n1,"oslo"\n', '\r\nid,"ci\nty"\r\n1,oslo\r\n'], ids=["blank", "two lines"])
+def test_header_of_csv_after_blank_lines_or_of_several_lines_is_no_row(tmp_path: Path, text: str):
+    (tmp_path / "a").write_bytes(text.encode())
+    found = read(tmp_path, "csv")
+    assert [list(row.values()) for row in found.to_pylist()] == [[1, "oslo"]]
+
+
+COMPRESSIONS = {"gz": gzip.compress, "bz2": bz2.compress}
+
+
+@pytest.mark.parametrize("ending", COMPRESSIONS)
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_text_whose_name_says_its_compression_is_read(tmp_path: Path, kind: str, ending: str):
+    put(tmp_path, kind, "text", ROWS)
+    text = (tmp_path / "text").read_bytes()
+    (tmp_path / "text").unlink()
+    (tmp_path / f"a.{kind}.{ending}").write_bytes(COMPRESSIONS[ending](text))
+    assert read(tmp_path, kind)["id"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_compressed_text_that_is_cut_off_is_named(tmp_path: Path, kind: str):
+    put(tmp_path, kind, "text", ROWS * 1_000)
+    text = (tmp_path / "text").read_bytes()
+    (tmp_path / "text").unlink()
+    (tmp_path / "a.gz").write_bytes(gzip.compress(text)[:-9])
+    with pytest.raises(SourceError, match="Truncated") as raised:
+        read(tmp_path, kind)
+    assert raised.value.context["path"].endswith("/a.gz")

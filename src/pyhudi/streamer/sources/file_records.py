@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -27,7 +26,7 @@ from pyhudi.streamer.sources.apart import (
     with_numbers,
 )
 from pyhudi.streamer.sources.avro_rows import joined_rows
-from pyhudi.streamer.sources.file_rows import Reading, csv_rows, rows_of_files
+from pyhudi.streamer.sources.file_rows import Reading, csv_rows, rows_of_files, opened_text
 from pyhudi.streamer.sources.json_rows import joined, rows_of_json
 
 _JSON: Final = "json"
@@ -145,7 +144,7 @@ def _csv(file: FileInfo, begin: int, reading: Reading, *, fits: bool) -> _Record
 
 def _json(file: FileInfo, begin: int, reading: Reading, *, fits: bool) -> _Records:
     """The lines of a file that are not blank, by their numbers from 1 on."""
-    with closing(reading.storage.open_input(file.path)) as source:
+    with opened_text(reading.storage, file.path) as source:
         lines = {place: line for place, line in enumerate(source.read().split(b"\n"), 1) if line.strip()}
     texts = list(lines.values())
 

@@ -26,6 +26,7 @@ from pyhudi.streamer.sources.json_rows import DIGITS, is_beyond_64_bits, joined,
 from pyhudi.streamer.sources.protocol import Rows
 
 _BATCH_ROWS: Final = 65_536
+_CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 T = TypeVar("T")
 OnBadRow: TypeAlias = Callable[[Any], str]
 """A function of what pyarrow says of a row of CSV: its `number` and `text`, and how many columns it has."""
@@ -206,8 +207,20 @@ def _avro_batches(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_pylist(records, schema)
 
 
-def _json_tables(storage: Storage, path: str, reading: Reading) -> Iterator[pa.Table]:
+@contextmanager
+def opened_text(storage: Storage, path: str) -> Iterator[Any]:
+    """The text of a file of JSON or CSV, which may be compressed: the end of its name says so, as in Spark."""
+    codec = _CODECS.get(path.rpartition(".")[2])
     with closing(storage.open_input(path)) as source:
+        if codec is None:
+            yield source
+        else:
+            with pa.CompressedInputStream(source, codec) as stream:
+                yield stream
+
+
+def _json_tables(storage: Storage, path: str, reading: Reading) -> Iterator[pa.Table]:
+    with opened_text(storage, path) as source:
         for lines in lines_of(source):
             yield rows_of_json_lines(lines, reading.wanted, reading.stored)
 
@@ -225,7 +238,7 @@ def csv_rows(file: FileInfo, reading: Reading, pass_over: OnBadRow) -> pa.Table:
 
 def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadRow | None = None) -> Iterator[pa.Table]:
     options, known = reading.options, reading.wanted if reading.wanted is not None else reading.stored
-    with closing(storage.open_input(path)) as source:
+    with opened_text(storage, path) as source:
         skip: OnBadRow | None = None if pass_over is None else lambda _: "skip"
         names = _csv_names(source, _parse_options(options, skip), has_header=options.csv_header, known=known)
     types: Mapping[str, pa.DataType] = {} if known is None else {field.name: field.type for field in known}
@@ -237,12 +250,12 @@ def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadR
     )
 
     def read(handler: OnBadRow | None) -> pa.Table:
-        with closing(storage.open_input(path)) as source:
+        with opened_text(storage, path) as source:
             return pa_csv.read_csv(
                 source,
                 read_options=pa_csv.ReadOptions(
-                    column_names=names,
-                    skip_rows=1 if options.csv_header else 0,
+                    # Arrow knows where the header ends: blank lines may be before it, and ends of lines in its names.
+                    column_names=None if options.csv_header else names,
                     use_threads=pass_over is None,  # threads do not know the numbers of rows
                 ),
                 parse_options=_parse_options(options, handler),
