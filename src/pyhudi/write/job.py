@@ -44,6 +44,7 @@ from pyhudi.merge.table_rules import (
 )
 from pyhudi.storage.options import select_storage_options
 from pyhudi.table.features import check_writable
+from pyhudi.table.former_columns import check_former_columns
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.indexed_columns import check_indexed_columns
 from pyhudi.table.lister import EngineLister, Lister
@@ -221,7 +222,7 @@ def prepare(
         previous = None
         schema = _schema_after(table, incoming, previous, keys, missing=missing)
     if stored is not None and schema is not stored:
-        check_indexed_columns(table, stored.arrow, schema.arrow)
+        _check_changed_columns(table, stored, schema, lister, replaces_all=replaces_all)
     if config.operation is not WriteOperation.DELETE_PARTITION:
         check_timestamp_texts(table, keys, schema.arrow, lister, logical=config.keys.consistent_logical_timestamps)
     if incoming is not None:
@@ -243,6 +244,14 @@ def prepare(
     )
     _check_event_time(job)
     return job
+
+
+def _check_changed_columns(
+    table: TableState, stored: TableSchema, schema: TableSchema, lister: Lister, *, replaces_all: bool
+) -> None:
+    check_indexed_columns(table, stored.arrow, schema.arrow)
+    if schema.columns is None and not replaces_all:
+        check_former_columns(table, stored.arrow, schema.arrow, lister)
 
 
 def _check_event_time(job: WriteJob) -> None:

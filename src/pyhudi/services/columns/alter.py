@@ -25,6 +25,7 @@ from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes, undone_on_failure
 from pyhudi.table.features import check_writable
+from pyhudi.table.former_columns import check_former_columns
 from pyhudi.table.file_system_view import SlicesByPartition
 from pyhudi.table.indexed_columns import indexed_columns
 from pyhudi.table.remembered_files import latest_slices
@@ -65,7 +66,9 @@ def alter_columns(call: ServiceCall, changes: Sequence[ColumnChange], *, by_ids:
     check_writable(table)
     roll_back_failed_writes(table, call.settings, call.environment)
     before, after = _evolved(table, changes, by_ids)
-    if after.columns is not None:
+    if after.columns is None:
+        check_former_columns(table, before.arrow, after.arrow, call.lister)
+    else:
         latest = latest_slices(table, call.lister)
         _check_no_skeletons(latest)
         if before.columns is None and table.version.has_completion_times:
