@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -29,10 +28,6 @@ IS_ANSI: Final = IS_4
 """Whether a session that does not set `spark.sql.ansi.enabled` has errors in place of nulls."""
 PARQUET_IS_WIDENED: Final = IS_4
 """Whether Spark's reader of Parquet makes wider numbers of those in a file. Before 4.0 it fails for them."""
-CALENDAR_OF_PARQUET: Final[Mapping[str, str]] = (
-    {} if IS_4 else {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
-)
-"""Options for old dates in files that do not say which Spark wrote them. Before 4.0 it fails for these by default."""
 _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions"
 DATASET: Final = "org.apache.spark.sql.classic.Dataset" if IS_4 else "org.apache.spark.sql.Dataset"
 """The class of DataFrames in the driver's JVM."""

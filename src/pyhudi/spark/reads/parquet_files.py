@@ -21,7 +21,6 @@ from pyhudi.read.folder_constants import Value, certain_value
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping.file_bounds import FilePruner, FooterRanges
 from pyhudi.read.slices import gone_meanwhile
-from pyhudi.spark.capabilities import CALENDAR_OF_PARQUET
 from pyhudi.spark.reads.file_index import IndexedFiles, indexed_rows, is_possible
 from pyhudi.spark.reads.jvm_objects import FileToRead
 from pyhudi.spark.settings import is_connect
@@ -34,8 +33,15 @@ _FILES_OF_DRIVER = 32
 """So many files Spark looks up in its driver, without tasks."""
 _few_tasks_lock = Lock()
 
-_STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", **CALENDAR_OF_PARQUET}
-"""Missing and damaged files are errors, even if the session ignores them: otherwise rows would silently be missing."""
+_STRICT = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""What the session says of other files does not count. Missing and damaged files are errors: otherwise rows would
+silently be missing. Files that do not say which Spark wrote them have days of the calendar of today, as their logs have:
+read by the old one, old dates would be other ones, and an update of other columns would store these."""
 FOOTERS_OF_NULLS_MAX = 16
 """The largest number of files in the folder of nulls and empty texts whose footers are read to tell them apart."""
 
