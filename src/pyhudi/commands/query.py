@@ -40,10 +40,12 @@ def query(chosen: argparse.Namespace, output: Output) -> int:
     whole = table.scan(None, where, as_of=chosen.as_of)
     connection = duckdb.connect()
     try:
-        connection.register(_TABLE, whole.schema.empty_table())
-        names = _columns_read(connection, chosen.sql, whole.columns)
-        connection.register(_TABLE, _rows(table.scan(names, where, as_of=chosen.as_of).to_arrow(), whole.schema))
-        if set(_columns_read(connection, chosen.sql, whole.columns)) - set(names):
+        names = None
+        if _is_one_query(connection, chosen.sql):
+            connection.register(_TABLE, whole.schema.empty_table())
+            names = _columns_read(connection, chosen.sql, whole.columns)
+            connection.register(_TABLE, _rows(table.scan(names, where, as_of=chosen.as_of).to_arrow(), whole.schema))
+        if names is None or set(_columns_read(connection, chosen.sql, whole.columns)) - set(names):
             connection.register(_TABLE, whole.to_arrow())
         answer = connection.sql(chosen.sql)
         rows = None if answer is None else answer.limit(chosen.limit + 1).to_arrow_table()
@@ -55,6 +57,11 @@ def query(chosen: argparse.Namespace, output: Output) -> int:
         raise InvalidRequestError("this statement has no rows: write a query, such as select count(*) from t")
     write_rows(rows, chosen.limit, output)
     return 0
+
+
+def _is_one_query(connection: Any, sql: str) -> bool:
+    """Whether a text is a query that has a plan. PIVOT asks the rows for its columns first, even if it is explained."""
+    return [statement.type.name for statement in connection.extract_statements(sql)] == ["SELECT"]
 
 
 def _columns_read(connection: Any, sql: str, columns: tuple[str, ...]) -> list[str]:

@@ -122,6 +122,8 @@ def test_query_of_another_table_name_says_what_the_table_is_called(
         ("select a.id from t a join t b on a.id = b.id where b.fare > 6", [{"id": 2}]),
         ("with q as (select id, fare from t) select id from q order by id", [{"id": 2}, {"id": 3}]),
         ("select 1 as one", [{"one": 1}]),
+        ("pivot t on id using sum(fare) group by city", [{"city": "rome", "2": 8.0, "3": 5.5}]),
+        ("select 1; select count(*) as n from t where fare > 6", [{"n": 1}]),
         ("select id, _hoodie_partition_path as p from t where id = 3", [{"id": 3, "p": "rome"}]),
     ],
 )
