@@ -166,7 +166,7 @@ def test_each_reader_gets_its_parcels_and_no_other_however_few_they_are(
 ) -> None:
     """Adaptive execution would merge partitions that are so small, if it could."""
     if by_hash:
-        monkeypatch.setattr(parcels, "hasattr", lambda *_: False, raising=False)
+        monkeypatch.setattr(parcels, "HAS_SHUFFLE_BY_NUMBER", False)
     given = task_parcels(spark, np.arange(readers), range(readers))
 
     placed = delivered(given, readers).select("reader", sql.spark_partition_id()).collect()

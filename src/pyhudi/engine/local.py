@@ -1,6 +1,9 @@
 """Engine without Spark: tasks run in threads of this process, inputs are Arrow.
 
 Arrow releases the interpreter lock while it reads, merges and writes, so threads use all cores.
+
+Rows of one record key are in one split because `BY_KEY` takes the whole input as one. Those of a receiver are sorted
+out in memory, or beyond its limit in a file of this machine (`exchange.py`).
 """
 
 from __future__ import annotations

@@ -4,9 +4,21 @@ A task is a module-level function with one frozen, picklable argument. A task ma
 speculation). Therefore the names of its files contain the number of the attempt, and only the files that its result
 lists are committed.
 
-How the rows of one record key meet: `map_splits` with the arrangement `BY_KEY` gives one split all rows of a key, of
-which staging makes one. The index tags it with the file group that has the key, and an `exchange` sends all rows of a
-file group to one receiver (`docs/design/decisions/0024-rows-move-through-the-engine.md`).
+How the rows of one record key meet, in a write that looks for stored records, one step after the other:
+
+- With each other. `map_splits` with the arrangement `BY_KEY` gives one split all rows of a key, whatever their
+  partition paths. Spark shuffles the input by the key; the local engine takes it as one split. There staging makes one
+  row of them, unless the options say otherwise (`tasks/stage.py`). No other split has the key.
+- With the stored keys. The index tags staged rows with the file group that has their key (`index/search.py`). Tasks
+  over file slices read a few keys from the staged files. Many keys are sent by an `exchange`: to the tasks that search
+  the slices, or, with the stored keys, to receivers by their hashes (`index/hash_join.py`). A bucket index does
+  without: the hash of a key is its file group.
+- With the stored row. An `exchange` sends all rows of a file group to one receiver, which reads that group: tagged rows
+  to their file group, new ones where the plan puts them (`tasks/route.py`, `tasks/rewrite_base.py`).
+
+The input is evaluated in the first step alone. All later tasks read what staging has written, so one that runs again
+gets the same rows in the same order. Rows of a bulk insert, which looks for no stored records, stay where the
+arrangement of the input puts them. Why so: `docs/design/decisions/0024-rows-move-through-the-engine.md`.
 """
 
 from __future__ import annotations
@@ -63,8 +75,8 @@ class Distribution:
     """How an engine distributes the rows of an input over splits.
 
     Attributes:
-        arrangement: the order and grouping of the rows. `BY_KEY` goes by the text of the record key: of several key
-            columns, other values may have the same text (null and "__null__").
+        arrangement: the order and grouping of the rows. `BY_KEY` puts all rows of a record key into one split. It goes
+            by the text of the key: of several key columns, other values may have the same text (null and "__null__").
         partition_columns: the names of the input's columns that form the partition path.
         key_columns: the names of the input's columns that form the record key.
         key_types: the types that these have in the table, for `BY_KEY`: the text of a key is made of them.
@@ -197,7 +209,8 @@ class Engine(Protocol):
     ) -> list[R]:
         """Run the function once over each split of the input, and return the results in any order.
 
-        All batches of a split have the schema `schema_of(rows)`. The function also runs on empty splits.
+        `distribution` says which rows share a split: with `BY_KEY` those of a record key. All batches of a split have
+        the schema `schema_of(rows)`. The function also runs on empty splits.
 
         Raises:
             HudiError: the error of the first split that raised one.
@@ -207,7 +220,9 @@ class Engine(Protocol):
     def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
         """Run both rounds of an exchange. Returns the results of the receivers that got rows, in their order.
 
-        The rows pass through local disk or the engine's own shuffle, and never through the store of a table.
+        Each row arrives at the one receiver that it is addressed to: rows that are to meet are addressed to the same.
+        No receiver runs before all senders have ended. The rows pass through local disk or the engine's own shuffle,
+        and never through the store of a table.
 
         Raises:
             HudiError: the error of the first sender or receiver that raised one. If a sender did, no receiver ran.

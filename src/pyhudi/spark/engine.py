@@ -2,6 +2,9 @@
 
 Rows of Spark reach them through `mapInArrow`, so the same code runs on a local session, on a cluster and through Spark
 Connect. How tasks that need no such rows get there is for `task_jobs` to say.
+
+Rows of one record key come into one split by Spark's shuffle of the input (`_of_equal_keys`), and rows of one receiver
+into one Spark task by its shuffle of parcels (`parcels.py`). The protocol says what meets where.
 """
 
 from __future__ import annotations

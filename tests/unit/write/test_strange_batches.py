@@ -72,8 +72,8 @@ def test_input_that_fails_half_way_leaves_nothing_and_its_own_error(kind: str, o
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_row_of_64_megabytes_among_small_ones_is_written(kind: str) -> None:
-    storage, text = MemoryStorage(), "x" * (64 << 20)
+def test_one_row_of_300_megabytes_among_9_999_small_ones_is_written(kind: str) -> None:
+    storage, text = MemoryStorage(), "x" * 300_000_000
     table = new_table(storage, **KINDS[kind])
     table.upsert(rows((777, "oslo", 0, "small")))
 
@@ -85,16 +85,16 @@ def test_one_row_of_64_megabytes_among_small_ones_is_written(kind: str) -> None:
     assert sum(lengths) == len(text) + 9_999 * len("small")
 
 
-def test_two_thousand_columns_are_written_and_read() -> None:
-    names = [f"c{number}" for number in range(2_000)]
+def test_ten_thousand_columns_are_written_and_read() -> None:
+    names = [f"c{number}" for number in range(10_000)]
     schema = pa.schema(
         [("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), *((n, pa.int64()) for n in names)]
     )
     table = new_table(schema=schema)
 
     for turn in range(2):
-        columns = [[1, 2], ["oslo", "rome"], [turn, turn], *([number, turn] for number in range(len(names)))]
-        table.upsert(pa.table(columns, schema=schema))
+        values = [[1, 2], ["oslo", "rome"], [turn, turn], *([number, turn] for number in range(len(names)))]
+        table.upsert(pa.table(values, schema=schema))
 
     found = table.refresh().scan().to_arrow().sort_by("id")
     assert found.select(names).to_pylist() == [
