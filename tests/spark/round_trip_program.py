@@ -9,7 +9,10 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
@@ -213,6 +216,42 @@ def ingested(spark: Any, folder: str) -> dict[str, Any]:
     return {"rows": [list(row) for row in rows], "refused": refused}
 
 
+def in_stages(spark: Any, path: str) -> dict[str, Any]:
+    """The same life with each step in tasks of Spark, as those of large writes are; and rows that are exchanged."""
+    import pyarrow as pa
+
+    from pyhudi.engine.protocol import AddressedRows, Exchange, TaskContext
+    from pyhudi.spark import engine
+
+    def send(_: TaskContext, number: int) -> Iterator[AddressedRows]:
+        rows = pa.record_batch({"row": pa.array([10 * number, 10 * number + 1], pa.int64())})
+        yield AddressedRows(rows, np.array([0, 2]))
+
+    def receive(_: TaskContext, number: int, batches: Iterator[pa.RecordBatch]) -> tuple[int, int, list[int]]:
+        return os.getpid(), number, [row for batch in batches for row in batch.column(0).to_pylist()]
+
+    before, engine.IN_PROCESS_BYTES_MAX = engine.IN_PROCESS_BYTES_MAX, 0
+    try:
+        lived = life(spark, path)
+        step = Exchange(
+            send=send,
+            senders=[1, 2, 3],
+            receive=receive,
+            receivers=[0, 1, 2],
+            sizes=[1] * 3,
+            sent_bytes=1,
+            description="t",
+        )
+        arrived = engine.SparkEngine(spark).exchange(step)
+    finally:
+        engine.IN_PROCESS_BYTES_MAX = before
+    return {
+        **lived,
+        "exchanged": [[number, rows] for _, number, rows in arrived],
+        "exchanged elsewhere": all(process != os.getpid() for process, _, _ in arrived),
+    }
+
+
 def main(kind: str, folder: str) -> None:
     from pyhudi.engine.protocol import TaskContext
     from pyhudi.errors import RecordKeyError
@@ -225,6 +264,7 @@ def main(kind: str, folder: str) -> None:
     on_read["changed without logs"] = read_optimized(spark, f"{folder}/logs")
     on_read["changed when compacted"] = compacted(spark, f"{folder}/logs")
 
+    staged = in_stages(spark, f"{folder}/stages")
     stream = streamed(spark, folder) if kind == "connect" else None
     sql = statements(spark, folder) if kind == "connect" else None
     changes = followed(spark, folder) if kind == "connect" else None
@@ -246,6 +286,7 @@ def main(kind: str, folder: str) -> None:
     seen = {
         "copy on write": on_write,
         "merge on read": on_read,
+        "in stages of Spark": staged,
         "streamed": stream,
         "SQL": sql,
         "followed": changes,

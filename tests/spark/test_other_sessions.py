@@ -42,6 +42,11 @@ def test_round_trip_gives_the_same_rows_and_errors(kind: str, executors: int, tm
     assert found == {
         "copy on write": ROWS,
         "merge on read": {**ROWS, "changed without logs": 0, "changed when compacted": 101},
+        "in stages of Spark": {
+            **ROWS,
+            "exchanged": [[0, [10, 20, 30]], [2, [11, 21, 31]]],
+            "exchanged elsewhere": True,
+        },
         "streamed": {"rows": 1000, "changed": 100} if kind == "connect" else None,
         "SQL": STATEMENTS if kind == "connect" else None,
         "followed": FOLLOWED if kind == "connect" else None,
