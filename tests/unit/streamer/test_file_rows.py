@@ -143,7 +143,9 @@ def test_whole_numbers_of_csv_beyond_64_bits_keep_their_digits(tmp_path: Path, t
         assert found["n"].to_pylist() == [int(text) if text else None for text in texts]
 
 
-@pytest.mark.parametrize("text", ['\n\nid,city\n1,"oslo"\n', '\r\nid,"ci\nty"\r\n1,oslo\r\n'], ids=["blank", "two lines"])
+@pytest.mark.parametrize(
+    "text", ['\n\nid,city\n1,"oslo"\n', '\r\nid,"ci\nty"\r\n1,oslo\r\n'], ids=["blank", "two lines"]
+)
 def test_header_of_csv_after_blank_lines_or_of_several_lines_is_no_row(tmp_path: Path, text: str):
     (tmp_path / "a").write_bytes(text.encode())
     found = read(tmp_path, "csv")
