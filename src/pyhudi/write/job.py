@@ -44,8 +44,8 @@ from pyhudi.merge.table_rules import (
 )
 from pyhudi.storage.options import select_storage_options
 from pyhudi.table.features import check_writable
-from pyhudi.table.former_columns import check_former_columns
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.former_columns import check_former_columns
 from pyhudi.table.indexed_columns import check_indexed_columns
 from pyhudi.table.lister import EngineLister, Lister
 from pyhudi.table.remembered_files import listed_once

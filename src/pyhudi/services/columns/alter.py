@@ -25,8 +25,8 @@ from pyhudi.services.frame.service import ServiceCall
 from pyhudi.services.restore.execute import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes, undone_on_failure
 from pyhudi.table.features import check_writable
-from pyhudi.table.former_columns import check_former_columns
 from pyhudi.table.file_system_view import SlicesByPartition
+from pyhudi.table.former_columns import check_former_columns
 from pyhudi.table.indexed_columns import indexed_columns
 from pyhudi.table.remembered_files import latest_slices
 from pyhudi.table.schema import TableSchema, load_table_schema

@@ -40,8 +40,8 @@ _STRICT = {
     "int96RebaseMode": "CORRECTED",
 }
 """What the session says of other files does not count. Missing and damaged files are errors: otherwise rows would
-silently be missing. Files that do not say which Spark wrote them have days of the calendar of today, as their logs have:
-read by the old one, old dates would be other ones, and an update of other columns would store these."""
+silently be missing. Files that do not say which Spark wrote them have days of the calendar of today, as their logs
+have: read by the old one, old dates would be other ones, and an update of other columns would store these."""
 FOOTERS_OF_NULLS_MAX = 16
 """The largest number of files in the folder of nulls and empty texts whose footers are read to tell them apart."""
 

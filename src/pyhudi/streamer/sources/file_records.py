@@ -26,7 +26,7 @@ from pyhudi.streamer.sources.apart import (
     with_numbers,
 )
 from pyhudi.streamer.sources.avro_rows import joined_rows
-from pyhudi.streamer.sources.file_rows import Reading, csv_rows, rows_of_files, opened_text
+from pyhudi.streamer.sources.file_rows import Reading, csv_rows, opened_text, rows_of_files
 from pyhudi.streamer.sources.json_rows import joined, rows_of_json
 
 _JSON: Final = "json"
