@@ -49,11 +49,11 @@ def of_the_jvm(version: int, *, more: dict[str, str] | None = None) -> dict[str,
     return {**names, "hoodie.metadata.enable": "false", "hoodie.embed.timeline.server": "true", **(more or {})}
 
 
-def rows(says: str, *ids: int) -> pa.Table:
+def rows(says: str, *ids: int, partitions: int = 2) -> pa.Table:
     return pa.table(
         {
             "id": pa.array(ids, pa.int64()),
-            "part": [f"p{number % 2}" for number in ids],
+            "part": [f"p{number % partitions}" for number in ids],
             "ts": pa.array([("first", "dead", "next").index(says)] * len(ids), pa.int64()),
             "says": [says] * len(ids),
         }
@@ -109,6 +109,41 @@ def test_jvm_hudi_takes_back_our_dead_write_by_the_markers_of_our_service(
     expected = {1: "first", 2: "first", 3: "next"}
     assert seen(oracle.read(path)) == expected
     assert seen(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()) == expected
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_jvm_hudi_rolls_back_our_dead_write_that_has_announced_more_files_than_it_began(
+    version: int, kind: str, oracle_of: OracleOf, tmp_path: Path
+) -> None:
+    """Without Spark the files of many file groups are announced ahead, with no option set."""
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"
+    unset = {"hoodie.datasource.write.table.type": kind, "hoodie.write.markers.type": None}
+    options = {name: value for name, value in {**options_of(version), **unset}.items() if value is not None}
+    ids = range(1, 11)
+    pyhudi.save(rows("first", *ids, partitions=10), str(path), hudi_options=options)
+    storage = LocalStorage(path)
+    # The third data file is the last one that is begun, and is left without its end.
+    dies = at_effect(3, SimulatedCrash(), only=lambda name, at: name == "open_output" and not at.startswith("."))
+    dying = FaultStorage(storage, before=dies)
+    with suppress(SimulatedCrash):
+        rehandled(pyhudi.HudiTable.for_path(str(path)), loaded=load_table(dying)).upsert(
+            rows("dead", *ids, partitions=10), hudi_options={"hoodie.compact.inline": "false"}
+        )
+    assert dying.is_dead
+    (pending,) = loaded(path).timeline.pending_writes
+    markers = load_markers(storage, pending.requested_time)
+    # JVM Hudi 0.15 writes a rollback block into each log of version 6 that was announced.
+    assert (len(markers) == 10) is (version > 6 or kind == "COPY_ON_WRITE")
+
+    jvm = {**of_the_jvm(version), "hoodie.datasource.write.table.type": kind}
+    oracle.write(path, rows("next", 3, partitions=10), jvm)
+
+    expected = {number: "next" if number == 3 else "first" for number in ids}
+    assert seen(oracle.read(path)) == expected
+    assert seen(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()) == expected
+    pyhudi.HudiTable.for_path(str(path)).upsert(rows("next", 4, partitions=10))
+    assert seen(oracle.read(path)) == {**expected, 4: "next"}
 
 
 @contextmanager

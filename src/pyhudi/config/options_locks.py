@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.enums import EarlyDetectionStrategy
 from pyhudi.config.option import option
-from pyhudi.config.parsers import Parser, integer, text
+from pyhudi.config.parsers import Parser, integer, one_of, text
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.markers import MarkersType
 
@@ -20,6 +20,10 @@ _LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock."
 _AWS_LOCK_PACKAGE = "org.apache.hudi.aws.transaction.lock."
 _WITH_LOCKS = "SimpleTransactionDirectMarkerBasedDetectionStrategy"
 _STRATEGIES = {strategy.value: strategy for strategy in EarlyDetectionStrategy}
+_KIND_OF = {
+    EarlyDetectionStrategy.BY_TASKS: MarkersType.DIRECT,
+    EarlyDetectionStrategy.BY_SERVICE: MarkersType.TIMELINE_SERVER_BASED,
+}
 
 
 def _read_strategy(name: str) -> EarlyDetectionStrategy:
@@ -42,12 +46,14 @@ EARLY_STRATEGY = Parser(_read_strategy, f"one of {', '.join(_STRATEGIES)}, with 
 class MarkerOptions:
     """How a write announces its files, and whether it first checks the announcements of other writers."""
 
-    keeping: MarkersType = option(
+    keeping: MarkersType | None = option(
         "hoodie.write.markers.type",
-        default=MarkersType.DIRECT,
+        parse=one_of(MarkersType),
+        default=None,
         doc="DIRECT: each task creates an empty file per data file. TIMELINE_SERVER_BASED, the default of JVM Hudi: a"
         " service in the driver keeps the markers of all tasks in a few files. It needs fewer requests to an object"
-        " store if a write creates thousands of files, and does not work through Spark Connect.",
+        " store if a write creates thousands of files, and does not work through Spark Connect. Left out:"
+        " TIMELINE_SERVER_BASED for updates and deletes of many file groups without Spark, else DIRECT.",
     )
     detects_early: bool = option(
         "hoodie.write.concurrency.early.conflict.detection.enable",
@@ -60,7 +66,7 @@ class MarkerOptions:
         parse=EARLY_STRATEGY,
         default=None,
         doc="Whether the tasks (with DIRECT markers) or the marker service detect conflicts; follows from the type of"
-        " the markers.",
+        " the markers, and says it where that is left out.",
     )
     early_checks_commits: bool = option(
         "hoodie.write.concurrency.early.conflict.check.commit.conflict",
@@ -68,6 +74,13 @@ class MarkerOptions:
         doc="Whether early detection also checks writes that completed since this one began. Costs a request for each"
         " of them.",
     )
+
+    @property
+    def kind(self) -> MarkersType | None:
+        """How, where an option says so, that of the strategy included; None: as it is best for the write."""
+        if self.keeping is None and self.early_strategy is not None:
+            return _KIND_OF[self.early_strategy]
+        return self.keeping
 
 
 class LockKind(enum.Enum):
@@ -252,12 +265,8 @@ def lock_problems(options: LockOptions) -> list[str]:
 
 def marker_problems(options: MarkerOptions) -> list[str]:
     """Descriptions of contradictions between these options; empty if there are none."""
-    strategy_of = {
-        MarkersType.DIRECT: EarlyDetectionStrategy.BY_TASKS,
-        MarkersType.TIMELINE_SERVER_BASED: EarlyDetectionStrategy.BY_SERVICE,
-    }
     named = options.early_strategy
-    if named is None or named is strategy_of[options.keeping]:
+    if named is None or options.keeping is None or options.keeping is _KIND_OF[named]:
         return []
     problem = (
         f"{named.value} does not go with hoodie.write.markers.type={options.keeping.value}: leave "

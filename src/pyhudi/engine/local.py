@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -98,7 +98,7 @@ class LocalEngine:
     ) -> list[R]:
         """The function's results in the order of the tasks."""
         del size_bytes
-        contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(len(tasks))]
+        contexts = [TaskContext.of_only_run(number) for number in range(len(tasks))]
         with span(description, tasks=len(tasks)):
             return self._run(self._counted(function, len(tasks), description), contexts, list(tasks))
 
@@ -143,7 +143,7 @@ class LocalEngine:
         if isinstance(rows, pa.RecordBatchReader) and not names:
             if (distribution.splits or 0) > 1:
                 _warn_of_one_split()
-            return [function(TaskContext(partition=0, stage=0, attempt=0), _bounded(rows))]
+            return [function(TaskContext.of_only_run(0), _bounded(rows))]
         table = as_table(rows)
         # Arrow cannot sort by columns of some types, nor reorder them.
         table = align(table, normalise(table.schema)) if names else table
@@ -151,7 +151,7 @@ class LocalEngine:
         if (distribution.splits or 0) > count:
             _warn_of_one_split()
         size = -(-table.num_rows // count) if table.num_rows else 1
-        contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(count)]
+        contexts = [TaskContext.of_only_run(n) for n in range(count)]
         if names:
             order, sizes = _order(table, names), row_bytes(table)
             parts = [order[n * size : (n + 1) * size] for n in range(count)]
@@ -182,7 +182,7 @@ class LocalEngine:
 
             def receive(context: TaskContext, receiver: int) -> R:
                 batches = chain.from_iterable(rows.rows_of(receiver) for rows in parts[receiver])
-                return exchange.receive(context, receivers[receiver], batches)
+                return exchange.receive(replace(context, partition=receiver), receivers[receiver], batches)
 
             return self.map(receive, sorted(parts), size_bytes=sum(exchange.sizes), description=exchange.description)
 

@@ -51,6 +51,11 @@ class TaskContext:
     stage: int
     attempt: int
 
+    @classmethod
+    def of_only_run(cls, number: int) -> TaskContext:
+        """That of the task with this number, by an engine that does not repeat tasks."""
+        return cls(partition=number, stage=0, attempt=0)
+
     @property
     def write_token(self) -> str:
         """The write token in the names of data files."""
@@ -165,7 +170,8 @@ class Engine(Protocol):
     def repeats_tasks(self) -> bool:
         """Whether a task may run more than once, or go on when the call that began it has returned.
 
-        Where it may, files can exist that no result of a task names.
+        Where it may, files can exist that no result of a task names. Where it may not, all tasks run in this process,
+        and the context of a task, or of a receiver of an exchange, is known before: `TaskContext.of_only_run`.
         """
         ...
 

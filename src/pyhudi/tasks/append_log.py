@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.markers import Marker
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.log.records import delete_mask
@@ -39,6 +40,10 @@ class AppendTask:
     keys_repeat: bool
     starts_group: bool = False
     columns: tuple[str, ...] | None = None
+
+    def first_markers(self, context: TaskContext) -> list[Marker]:
+        """The marker of the first log that it writes."""
+        return [Marker(self.to.log_path(self.to.first_version, context), self.to.marker)]
 
 
 def append_rows(context: TaskContext, task: AppendTask, incoming: Iterator[pa.RecordBatch]) -> list[WriteStat]:

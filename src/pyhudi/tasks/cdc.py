@@ -24,6 +24,12 @@ class ChangeDataSettings:
     schema: str
 
 
+def change_log_path(partition_path: str, base: BaseFileName) -> str:
+    """The path of the change data log of a base file, relative to the table."""
+    name = str(LogFileName(base.file_id, base.instant_time, 1, base.write_token, is_cdc=True))
+    return f"{partition_path}/{name}" if partition_path else name
+
+
 class ChangeDataLog:
     """The change data log of one base file, written block by block.
 
@@ -34,8 +40,7 @@ class ChangeDataLog:
     def __init__(
         self, storage: Storage, settings: ChangeDataSettings, partition_path: str, base: BaseFileName, rows: pa.Schema
     ) -> None:
-        name = str(LogFileName(base.file_id, base.instant_time, 1, base.write_token, is_cdc=True))
-        self.path = f"{partition_path}/{name}" if partition_path else name
+        self.path = change_log_path(partition_path, base)
         self._storage, self._settings, self._instant, self._rows = storage, settings, base.instant_time, rows
         self._sink: IO[bytes] | None = None
         self._waiting: list[pa.RecordBatch] = []

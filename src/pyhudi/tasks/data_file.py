@@ -48,7 +48,7 @@ from pyhudi.merge.pairs import flattened
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import BaseFile
-from pyhudi.tasks.cdc import ChangeDataLog, ChangeDataSettings
+from pyhudi.tasks.cdc import ChangeDataLog, ChangeDataSettings, change_log_path
 from pyhudi.tasks.event_times import EventTimes
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers, remove_markers
 
@@ -147,6 +147,19 @@ class DataFileSpec:
         """Its path, relative to the table."""
         return f"{self.partition_path}/{self.name}" if self.partition_path else str(self.name)
 
+    @property
+    def logs_changes(self) -> bool:
+        """Whether there is a change data log beside it."""
+        return self.target.change_data is not None and self.previous is not None
+
+    @property
+    def markers(self) -> list[Marker]:
+        """Its marker, and that of its change data log, if there is one."""
+        marker = Marker(self.path, MarkerKind.CREATE if self.previous is None else MarkerKind.MERGE)
+        if not self.logs_changes:
+            return [marker]
+        return [marker, Marker(change_log_path(self.partition_path, self.name), MarkerKind.CREATE)]
+
 
 def check_write_is_running(storage: Storage, target: WriteTarget, marker: Marker, *, is_of_slice: bool = False) -> None:
     """Delete a finished file and its marker again if its write has ended meanwhile.
@@ -197,12 +210,10 @@ class DataFile:
         self._schema = _as_written(with_meta_columns(target.schema))
         self._path = spec.path
         self._changes: ChangeDataLog | None = None
-        if target.change_data is not None and previous is not None:
+        if target.change_data is not None and spec.logs_changes:
             self._changes = ChangeDataLog(storage, target.change_data, self._partition_path, self._name, target.schema)
-        self._marker = Marker(self._path, MarkerKind.CREATE if previous is None else MarkerKind.MERGE)
-        self._marker_of_changes = [] if self._changes is None else [Marker(self._changes.path, MarkerKind.CREATE)]
+        self._marker, *self._marker_of_changes = markers = spec.markers
         if not spec.has_marker:
-            markers = [self._marker, *self._marker_of_changes]
             create_markers(storage, target.instant_time, target.markers, markers, groups_exist=previous is not None)
         previous_keys = _previous_keys(storage, spec, previous) if previous is not None and spec.keeps_keys else None
         self._continues_keys = previous_keys is not None

@@ -81,9 +81,15 @@ class SliceToAppend:
         """Whether names of logs carry the instant of their slice, not of their write: in table version 6."""
         return self.marker is MarkerKind.APPEND
 
-    def write_token(self, context: TaskContext) -> str:
-        """The token in the names of a task's logs."""
-        return (context if self.stage is None else replace(context, stage=self.stage)).write_token
+    def log_name(self, version: int, context: TaskContext) -> LogFileName:
+        """The name of a log that a task writes."""
+        token = (context if self.stage is None else replace(context, stage=self.stage)).write_token
+        return LogFileName(self.file_id, self.name_time, version, token)
+
+    def log_path(self, version: int, context: TaskContext) -> str:
+        """Its path, relative to the table."""
+        name = str(self.log_name(version, context))
+        return f"{self.partition_path}/{name}" if self.partition_path else name
 
 
 def slice_to_append(
@@ -148,7 +154,7 @@ class LogWriter:
         }
         self._version = to.first_version
         self._sink: IO[bytes] | None = None
-        self._name = ""
+        self._path = ""
         self._size = self._rows = self._inserts = self._deletes = 0
         self._stats: list[WriteStat] = []
         self._ranges = RangesOfRows(target.files.indexed_columns)
@@ -228,7 +234,7 @@ class LogWriter:
 
     def _opened(self) -> IO[bytes]:
         to = self._to
-        self._name = str(LogFileName(to.file_id, to.name_time, self._version, to.write_token(self._context)))
+        self._path = to.log_path(self._version, self._context)
         # The marker of the first log shows other writers that this write changes the file group.
         create_markers(
             self._storage,
@@ -241,8 +247,8 @@ class LogWriter:
         return self._sink
 
     @property
-    def _path(self) -> str:
-        return f"{self._to.partition_path}/{self._name}" if self._to.partition_path else self._name
+    def _name(self) -> str:
+        return self._path.rpartition("/")[2]
 
     def _column_ranges(self) -> pa.RecordBatch | None:
         """Those of all blocks of the file."""

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.format.file_names import file_id
+from pyhudi.format.markers import Marker
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.pieces import meetings, reordered, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align, match_columns
@@ -58,6 +59,21 @@ class BaseFileTask:
     file_id: str
     previous: PreviousVersion | None
     spill: SpillSettings = field(default_factory=SpillSettings)
+
+    @property
+    def starts_group(self) -> bool:
+        """Whether there is no previous version."""
+        return self.previous is None
+
+    def first_markers(self, context: TaskContext) -> list[Marker]:
+        """The markers of the first file that it writes."""
+        return DataFileSpec(
+            target=self.target,
+            context=context,
+            partition_path=self.partition_path,
+            file_id=self.file_id,
+            previous=self.previous,
+        ).markers
 
 
 def write_base_file(context: TaskContext, task: BaseFileTask, incoming: Iterator[pa.RecordBatch]) -> list[WriteStat]:

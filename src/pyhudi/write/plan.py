@@ -75,6 +75,11 @@ class FileAssignment:
     appends: bool = False
     log_series: LogSeries | None = None
 
+    @property
+    def expects_rows(self) -> bool:
+        """Whether the counts say that it gets rows."""
+        return self.updates + self.inserts > 0
+
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:

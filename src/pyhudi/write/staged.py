@@ -36,7 +36,7 @@ from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
 from pyhudi.tasks.data_file import PreviousVersion, WriteTarget
 from pyhudi.tasks.log_writer import WRITE_TOKEN_NUMBERS, SliceToAppend, slice_to_append
-from pyhudi.tasks.markers import task_markers
+from pyhudi.tasks.markers import announce_ahead, task_markers
 from pyhudi.tasks.rewrite_base import BaseFileTask, write_base_file
 from pyhudi.tasks.settings import log_settings
 from pyhudi.tasks.stage import StagedSplit, StageTask, stage_split
@@ -96,9 +96,10 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             replaced = None if replaced is None else with_buckets(replaced, rings)
             roll_back_clusterings(transaction, _changes(plan, replaced))
             mark_inflight(transaction, _profile_metadata(plan, write))
-            with task_markers(transaction, job.config, job.engine) as markers:
+            ahead = [one.number for one in plan.assignments if _is_announced_ahead(begun.base, one)]
+            with task_markers(transaction, job.config, job.engine, file_groups=len(ahead)) as markers:
                 target = job.target(transaction.instant_time, markers)
-                stats = _write_files(batch, target, placement)
+                stats = _write_files(batch, target, placement, ahead)
             if not (stats or commits_anyway):
                 take_back(transaction, write.operation)
                 return without_commit(job, write.operation)
@@ -236,17 +237,31 @@ def _profile_metadata(plan: FilePlan, write: StagedWrite) -> CommitMetadata:
     )
 
 
-def _write_files(batch: Batch, target: WriteTarget, placement: Placement) -> list[WriteStat]:
-    """Send the staged rows to their files, and write those that get any. Cost: one exchange."""
+def _is_announced_ahead(table: TableState, assignment: FileAssignment) -> bool:
+    """Whether its first file can be announced before its task runs.
+
+    JVM Hudi 0.15 puts a rollback block into each log of version 6 that a dead write has announced. Where the log was
+    not begun, it then misses the rows that it writes next to the file group.
+    """
+    return assignment.expects_rows and (table.version.has_completion_times or not assignment.appends)
+
+
+def _write_files(batch: Batch, target: WriteTarget, placement: Placement, ahead: Sequence[int]) -> list[WriteStat]:
+    """Send the staged rows to their files, and write those that get any. Cost: one exchange.
+
+    `ahead`: the numbers of the assignments whose first files are announced before.
+    """
     job, splits, assignments = batch.job, batch.splits, placement.plan.assignments
     staged_bytes = sum(split.bytes for split in splits)
     row_bytes = staged_bytes / max(1, sum(split.rows for split in splits))
+    tasks = [_task_of(batch, target, assignment) for assignment in assignments]
+    announce_ahead(batch.transaction, target.markers, job.engine, {number: tasks[number] for number in ahead})
     written = job.engine.exchange(
         Exchange(
             send=placement.send,
             senders=placement.senders,
             receive=write_file_group,
-            receivers=[_task_of(batch, target, assignment) for assignment in assignments],
+            receivers=tasks,
             sizes=[_size(assignment, row_bytes) for assignment in assignments],
             sent_bytes=2 * staged_bytes,
             spill=job.merging.spill,

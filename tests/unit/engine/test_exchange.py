@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.support.exchanges import exchange, expected, failing
 
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import AddressedRows, TaskContext
+from pyhudi.engine.protocol import AddressedRows, Exchange, TaskContext
 from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import RecordKeyError
 
@@ -81,3 +82,25 @@ def test_progress_counts_the_tasks_of_both_rounds() -> None:
     engine.exchange(exchange())
 
     assert told == [("sort rows, to exchange", 4)] * 4 + [("exchange", 3)] * 3
+
+
+def test_receiver_of_an_exchange_runs_under_its_own_number() -> None:
+    batch = pa.record_batch({"n": [1, 2]})
+
+    def send(_: TaskContext, sender: int) -> Any:
+        yield AddressedRows(batch, np.array([3, 1]))
+
+    def receive(context: TaskContext, receiver: int, batches: Any) -> tuple[int, int]:
+        del batches
+        return context.partition, receiver
+
+    step = Exchange(
+        send=send,
+        senders=[0],
+        receive=receive,
+        receivers=[10, 11, 12, 13],
+        sizes=[1] * 4,
+        sent_bytes=1,
+        description="exchange",
+    )
+    assert LocalEngine().exchange(step) == [(1, 11), (3, 13)]

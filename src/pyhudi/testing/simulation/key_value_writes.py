@@ -16,7 +16,7 @@ from typing import Any
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import HudiError
-from pyhudi.format.file_names import BaseFileName, LogFileName, file_id
+from pyhudi.format.file_names import BaseFileName, file_id
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
 from pyhudi.format.markers import Marker, MarkerKind, marker_path
 from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
@@ -298,7 +298,7 @@ def _append(
     context: TaskContext,
 ) -> WriteStat:
     to = slice_to_append(view, file_slice, target.instant_time)
-    name = LogFileName(to.file_id, to.name_time, to.first_version, to.write_token(context))
+    name = to.log_name(to.first_version, context)
     headers = {BlockHeader.INSTANT_TIME: target.instant_time, BlockHeader.SCHEMA: target.files.avro_schema}
     body = b"".join(encode_block(BlockType.AVRO_DATA, headers, json.dumps(values).encode()))
     _put_file(storage, target, f"{to.partition_path}/{name}", to.marker, body)
