@@ -68,9 +68,14 @@ def meetings(at: Sizes, sizes: Sizes, rows: int) -> Iterator[tuple[int, int, int
         begin = end
 
 
+def is_one_piece(rows: pa.RecordBatch | pa.Table, limit: int = PIECE_BYTES) -> bool:
+    """Whether all rows together take up to `limit` bytes, also when they are copied. Looks at no row."""
+    return rows.nbytes <= limit and not any(_may_grow(field.type) for field in rows.schema)
+
+
 def in_pieces(batch: pa.RecordBatch, limit: int = PIECE_BYTES) -> Iterator[pa.RecordBatch]:
     """The rows of a batch, in pieces of up to `limit` bytes that share its memory."""
-    if batch.nbytes <= limit and not any(_may_grow(field.type) for field in batch.schema):
+    if is_one_piece(batch, limit):
         yield batch
         return
     for start, end in cuts(row_bytes(batch), limit):

@@ -189,18 +189,18 @@ class BaseFileFooter:
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
     """The footer of a base file. Cost: one or two ranged reads."""
     with opened_base_file(storage, path) as (_, parquet):
-        return footer_of(parquet, path)
+        values = footer_values(parquet, path)
+        schema = _schema_with_instants(parquet) or parquet.schema_arrow
+        return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values)
 
 
-def footer_of(parquet: pq.ParquetFile, path: str) -> BaseFileFooter:
-    """The footer of an open base file. Raises `CorruptDataError` naming it when its values are no text."""
+def footer_values(parquet: pq.ParquetFile, path: str) -> dict[str, str]:
+    """The values in the footer of an open base file. Raises `CorruptDataError` naming it when they are no text."""
     raw = parquet.metadata.metadata or {}
     try:
-        values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
+        return {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
     except UnicodeDecodeError as error:
         raise _damaged(path, error) from error
-    schema = _schema_with_instants(parquet) or parquet.schema_arrow
-    return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values)
 
 
 def read_batches(

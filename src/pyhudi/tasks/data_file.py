@@ -41,7 +41,7 @@ from pyhudi.format.tombstones import (
     joined_tombstones,
     united_tombstones,
 )
-from pyhudi.io.base_file import BaseFileFooter, BaseFileSettings, BaseFileWriter, footer_of, read_footer
+from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, footer_values, read_footer
 from pyhudi.io.key_footer import KeyFooter
 from pyhudi.io.slices.files import SliceFiles, SourceFile
 from pyhudi.merge.pairs import flattened
@@ -220,7 +220,7 @@ class DataFile:
         keys = previous_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
         self._previous_tombstones: str | None = None
         if target.tombstones_since is not None and previous is not None:
-            self._previous_tombstones = _footer(storage, spec, previous).values.get(TOMBSTONES_KEY)
+            self._previous_tombstones = _previous_values(storage, spec, previous)[1].get(TOMBSTONES_KEY)
         self._buried: list[pa.RecordBatch] = []
         self._writer = BaseFileWriter(storage, self._path, self._schema, target.files, keys)
 
@@ -408,18 +408,20 @@ def _as_written(schema: pa.Schema) -> pa.Schema:
     return schema
 
 
-def _footer(storage: Storage, spec: DataFileSpec, previous: PreviousVersion) -> BaseFileFooter:
+def _previous_values(storage: Storage, spec: DataFileSpec, previous: PreviousVersion) -> tuple[int, dict[str, str]]:
+    """The number of rows of the previous version, and the values in its footer."""
     if spec.previous_footer is not None:
-        return footer_of(spec.previous_footer, previous.path)
-    return read_footer(storage, previous.path)
+        return spec.previous_footer.metadata.num_rows, footer_values(spec.previous_footer, previous.path)
+    footer = read_footer(storage, previous.path)
+    return footer.rows, footer.values
 
 
 def _previous_keys(storage: Storage, spec: DataFileSpec, previous: PreviousVersion) -> KeyFooter | None:
     bloom = spec.target.files.bloom
     if bloom is None:
         return None
-    footer = _footer(storage, spec, previous)
-    return KeyFooter.of_previous_version(bloom, footer.values, previous.path, keys=footer.rows + spec.new_keys)
+    rows, values = _previous_values(storage, spec, previous)
+    return KeyFooter.of_previous_version(bloom, values, previous.path, keys=rows + spec.new_keys)
 
 
 def ensure_partition(storage: Storage, partition_path: str, instant_time: str) -> None:

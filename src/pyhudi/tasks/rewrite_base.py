@@ -21,7 +21,7 @@ from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.format.file_names import file_id
 from pyhudi.format.markers import Marker
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.format.pieces import meetings, reordered, row_bytes, take_rows
+from pyhudi.format.pieces import is_one_piece, meetings, reordered, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align, match_columns
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.base_file import opened_base_file
@@ -239,7 +239,7 @@ def _with_positions(storage: Storage, previous: PreviousVersion, incoming: pa.Ta
 class _Changes:
     """One change per stored row, sorted by its `position`: the `number` of the incoming row, and its `bytes`.
 
-    `deleted`: the stored row is removed.
+    `deleted`: the stored row is removed. The bytes are 0 where all changes are one piece.
     """
 
     position: npt.NDArray[np.int64]
@@ -273,7 +273,7 @@ def _changes_by_position(incoming: pa.Table, rules: MergeRules) -> _Changes:
         positions[number],
         number,
         as_mask(pa.chunked_array(deleted, pa.bool_()))[number],
-        row_bytes(incoming)[number],
+        np.zeros(len(number), np.int64) if is_one_piece(incoming) else row_bytes(incoming)[number],
     )
 
 

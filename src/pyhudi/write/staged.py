@@ -96,7 +96,7 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             replaced = None if replaced is None else with_buckets(replaced, rings)
             roll_back_clusterings(transaction, _changes(plan, replaced))
             mark_inflight(transaction, _profile_metadata(plan, write))
-            ahead = [one.number for one in plan.assignments if _is_announced_ahead(begun.base, one)]
+            ahead = [file.number for file in plan.assignments if _is_announced_ahead(begun.base, file)]
             with task_markers(transaction, job.config, job.engine, file_groups=len(ahead)) as markers:
                 target = job.target(transaction.instant_time, markers)
                 stats = _write_files(batch, target, placement, ahead)
