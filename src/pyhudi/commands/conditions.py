@@ -17,6 +17,7 @@ _CONDITION = re.compile(r"\s*(\S+?)\s*(==|!=|<>|<=|>=|=|<|>|\bnot in\b|\bin\b)\s
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ITEM: Final = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^,'\"])+")
 _JOINED: Final = re.compile(r"\s(and|or)\s", re.IGNORECASE)
+_NULL: Final = re.compile(r"\bnull\b", re.IGNORECASE)
 _OPERATORS = {"=": "==", "<>": "!="}
 
 
@@ -45,8 +46,9 @@ def conditions_of(texts: list[str], schema: pa.Schema) -> list[tuple[str, str, A
 
 def _condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
     found = _CONDITION.fullmatch(text)
-    if found is None:
-        raise ConfigError("a condition is a column, an operator and a value, such as 'fare > 10'", given=text)
+    if found is None or _NULL.fullmatch(found[3]):
+        nulls = "; no value compares with null: ask for nulls by pyhudi query" if _NULL.search(text) else ""
+        raise ConfigError(f"a condition is a column, an operator and a value, such as 'fare > 10'{nulls}", given=text)
     name, operator, value = found.groups()
     _check_value(value, text)
     operator = _OPERATORS.get(operator, operator)
@@ -82,7 +84,8 @@ def value_of(name: str, text: str, schema: pa.Schema) -> Any:
     try:
         return pa.scalar(text, pa.string()).cast(kind).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ConfigError(f"{text!r} is no value of a column of type {kind}", column=name) from error
+        offset = "; say its offset, such as 2026-01-31T10:00:00Z" if pa.types.is_timestamp(kind) and kind.tz else ""
+        raise ConfigError(f"{text!r} is no value of a column of type {kind}{offset}", column=name) from error
 
 
 def keys_of(texts: list[str], table: HudiTable) -> list[Any]:

@@ -81,11 +81,13 @@ def test_condition_that_is_none_is_refused(
         ("city = 'rome' and fare > 3", "repeat --where"),
         ("city = rome AND fare > 3", "repeat --where"),
         ("city in ('rome', 'oslo') or id = 1", "pyhudi query"),
+        ("city is null", "ask for nulls by pyhudi query"),
+        ("city = NULL", "ask for nulls by pyhudi query"),
         ("city = 'rome", "quote is not closed"),
     ],
 )
 @pytest.mark.parametrize("command", ["sample", "export"])
-def test_several_conditions_in_one_are_refused(
+def test_what_is_no_single_comparison_is_refused_with_what_to_do(
     command: str, condition: str, hint: str, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = [str(tmp_path / "out")] if command == "export" else []
@@ -104,6 +106,15 @@ def test_quoted_value_may_have_any_word(condition: str, value: str) -> None:
 
 def test_items_of_a_list_may_have_commas_in_quotes() -> None:
     assert conditions_of(["city in ('a, b', c)"], SCHEMA) == [("city", "in", ["a, b", "c"])]
+
+
+def test_condition_on_a_time_without_its_offset_says_how_to_write_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    pyhudi.HudiTable.create(tmp_path, schema=schema, record_key="id")
+    assert main(["sample", str(tmp_path), "--where", "at > 2026-01-31"]) == 2
+    assert "say its offset, such as 2026-01-31T10:00:00Z" in capsys.readouterr().err
 
 
 def test_query_of_another_table_name_says_what_the_table_is_called(
