@@ -139,8 +139,10 @@ interop-quick: $(STAMP)  ## The part of interop that CI runs
 	$(PY) tools/oracle/setup.py
 	$(PY) -m pytest tests/interop -m quick
 
-bench: $(STAMP)  ## Measure against JVM Hudi, Delta, Iceberg, delta-rs and plain Parquet (SF=0.5 by default)
+bench: $(STAMP)  ## Measure against JVM Hudi, Delta, Iceberg, delta-rs and plain Parquet (SF=0.5 by default), and count requests to S3 beside JVM Hudi
 	$(PY) benchmarks/run.py --scale-factor $(or $(SF),0.5)
+	$(PY) benchmarks/reads_on_s3.py
+	$(PY) benchmarks/writes_on_s3.py
 
 bench-writers: $(STAMP)  ## Measure 1, 2 and 8 writer processes on one table
 	$(PY) benchmarks/writers.py --store $(or $(STORE),local)
@@ -161,8 +163,6 @@ bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partitio
 	$(PY) benchmarks/index_rivals.py
 	$(PY) benchmarks/many_files.py
 	$(PY) benchmarks/many_groups.py
-	$(PY) benchmarks/reads_on_s3.py
-	$(PY) benchmarks/writes_on_s3.py
 
 bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JVM Hudi, freshness (with WRITE_DOCS=1 onto the page), many tables
 	$(PY) tools/oracle/setup.py
@@ -171,13 +171,16 @@ bench-ingestion: $(STAMP)  ## Measure the streamer: decoding, upserts against JV
 	$(PY) benchmarks/live_tables.py $(or $(SECONDS),600)
 	$(PY) benchmarks/steady_table.py $(or $(SECONDS),600)
 
-bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them: bytes, upkeep, growth, delays, bootstraps, attribution
-	$(PY) benchmarks/claims.py
+bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for them (with WRITE_DOCS=1 onto its page): bytes, upkeep, growth, even work, delays, bootstraps
+	$(PY) benchmarks/claims.py $(if $(WRITE_DOCS),--write-docs)
 	$(PY) benchmarks/attribution_rate.py
 	$(PY) benchmarks/stream_join.py
 
-bench-scale: $(STAMP)  ## Measure how an upsert grows with the file groups that it touches, and with splits of its input
+bench-scale: $(STAMP)  ## Measure how an upsert grows with the file groups that it touches, splits of its input, and keys; also on two workers
+	$(PY) tools/minio.py
 	$(PY) benchmarks/growth.py
+	$(PY) benchmarks/growth.py --engine cluster
+	$(PY) benchmarks/many_keys.py
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py

@@ -1,9 +1,10 @@
 """What users of Hudi have said that it does for them, each measured: `make bench-claims`.
 
-    python benchmarks/claims.py [NAME …] [--share 1.0]
+    python benchmarks/claims.py [NAME …] [--share 1.0] [--write-docs]
 
 Each claim is measured in a process of its own, which prints lines of JSON. Counts, bytes and ratios do not depend on
 other programs of the machine, processor seconds (`cpu`) hardly. Without Spark. `--share` makes all tables smaller.
+`--write-docs` puts a run of all claims into `docs/claims.md` (`claims_page.py`).
 """
 
 from __future__ import annotations
@@ -11,26 +12,38 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from claims_page import write_page
 
 import pyhudi
+from pyhudi.api.handle import TableHandle
+from pyhudi.engine.local import LocalEngine
+from pyhudi.environment import SYSTEM
+from pyhudi.format.timeline.instant import format_instant_time, next_instant_time
+from pyhudi.storage.local import LocalStorage
+from pyhudi.table.state import load_table
+from pyhudi.testing.simulation.explore import Budget, explore
+from pyhudi.testing.simulation.scenarios import matrix
 
 WIDE = 8
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("ts", pa.int64()), *((f"c{n}", pa.float64()) for n in range(WIDE))]
 )
+RECORD_INDEX = {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
 UNMANAGED = {
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
@@ -77,7 +90,9 @@ def measured(**line: Any) -> Iterator[dict[str, Any]]:
 
 
 def peak_mib() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    """What this process has held at most. (`ru_maxrss` of a child begins with what its parent held.)"""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) >> 10
 
 
 def updates(folder: Path, share: float) -> None:
@@ -152,16 +167,80 @@ def key_order(folder: Path, share: float) -> None:
                     table.upsert(newest, hudi_options=bloom)
 
 
+def index_sizes(folder: Path, share: float) -> None:
+    """An index of keys grows in proportion to them, so that it is the largest where most rows are events."""
+    options = {**RECORD_INDEX, "hoodie.parquet.max.file.size": str(4 << 20)}
+    for table_rows in (200_000, 2_000_000, 20_000_000):
+        count = int(table_rows * share)
+        table = create(folder, str(table_rows), options)
+        for first in range(0, count, 1_000_000):
+            numbers = np.arange(first, min(count, first + 1_000_000))
+            table.bulk_insert(rows_of(numbers, 1, 0, ordered=False), hudi_options=options)
+        index = sizes_below(folder / str(table_rows) / ".hoodie" / "metadata" / "record_index")
+        line = {"index": "record index", "rows": count, "mib": round(sum(index.values()) / 2**20, 1)}
+        newest = rows_of(np.arange(count - 2_000, count), 1, 1, ordered=False)
+        line["files"] = table.refresh().inspect.files().num_rows
+        for turn in ("first", "second"):
+            with measured(**line, act=f"upsert, {turn}"):
+                table.upsert(newest, hudi_options=options)
+
+
+def even_work(folder: Path, share: float) -> None:
+    """Look-ups of a skewed batch are spread evenly: no task has more than twice the mean to do.
+
+    Half of the rows and nine tenths of the changes are of one partition of twenty. Four threads stand for four cores.
+    """
+    count = int(4_000_000 * share)
+    numbers = np.arange(count)
+    of = np.where(numbers % 2 == 0, 0, 1 + numbers // 2 % 19)
+    names = pa.array(np.char.add("p", of.astype(str)))
+    chance = np.random.default_rng(5)
+    hot, others = (chance.permutation(numbers[chosen]) for chosen in (of == 0, of > 0))
+    changed = np.sort(np.concatenate([hot[: count * 9 // 100], others[: count // 100]]))
+
+    def skewed(chosen: np.ndarray[Any, Any], turn: int) -> pa.Table:
+        rows = rows_of(chosen, 1, turn, ordered=False)
+        return rows.set_column(1, SCHEMA.field("part"), names.take(pa.array(chosen)))
+
+    for index in ("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"):
+        options = {"hoodie.index.type": index, "hoodie.parquet.max.file.size": str(8 << 20)}
+        create(folder, index, options).bulk_insert(skewed(numbers, 0), hudi_options=options)
+        engine = WeighingEngine(parallelism=4)
+        handle = TableHandle(load_table(LocalStorage(str(folder / index))), options, engine, SYSTEM)
+        pyhudi.HudiTable(handle).upsert(skewed(changed, 1))
+        for step in ("ask bloom filters", "look record keys up"):
+            if spent := engine.spent[step]:
+                most = round(max(spent) * len(spent) / sum(spent), 2)
+                print(json.dumps({"index": index, "step": step, "tasks": len(spent), "most_over_mean": most}))
+
+
+@dataclass(frozen=True)
+class WeighingEngine(LocalEngine):
+    """Notes the processor seconds of each task, by the description of its step."""
+
+    spent: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def map(
+        self, function: Callable[..., Any], tasks: Sequence[Any], *, size_bytes: int, description: str
+    ) -> list[Any]:
+        def weighed(*given: Any) -> Any:
+            began = time.thread_time()
+            result = function(*given)
+            self.spent[description].append(time.thread_time() - began)
+            return result
+
+        return super().map(weighed, tasks, size_bytes=size_bytes, description=description)
+
+
 def small_batches(folder: Path, share: float) -> None:
     """An index of keys finds a small batch seconds before Bloom filters do."""
     files, each = 200, max(50, int(5_000 * share))
     chance = np.random.default_rng(3)
     store = {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": f"sqlite://{folder / 'keys.db'}"}
-    record_index = {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
     for index, options in (
         ("BLOOM", {"hoodie.index.type": "BLOOM"}),
         ("SIMPLE", {"hoodie.index.type": "SIMPLE"}),
-        ("record index", record_index),
+        ("record index", RECORD_INDEX),
         ("SQLite", store),
     ):
         table = create(folder, index.replace(" ", "-"), options)
@@ -253,9 +332,35 @@ def bootstrap_once(folder: Path, mode: str) -> None:
         line["peak_mib"] = peak_mib()
 
 
+def instants(_folder: Path, _share: float) -> None:
+    """Instants are distinct and rise though a thousand begin in a millisecond, and no order of writers loses a row.
+
+    Explored are all pairs of writes of the simulator on one kind of table: a writer is interrupted at each of its
+    effects once, for the whole of the other one. `make sim` explores the rest.
+    """
+    burst = [format_instant_time(time.time_ns() // 10**6, None)]
+    while len(burst) < 10_000:
+        burst.append(next_instant_time(burst[-1]))
+    print(
+        json.dumps({"instants": len(set(burst)), "rising": all(earlier < later for earlier, later in pairwise(burst))})
+    )
+    writes = {"update", "new", "both", "insert", "delete", "overwrite", "drop"}
+    pairs = [pair for pair in matrix() if str(pair).startswith("cow8/lock/") and writes.issuperset(pair.roles)]
+    found = [explore(pair, Budget(deviations=1, schedules=10_000, seconds=300)) for pair in pairs]
+    line = {"pairs": len(found), "explored": sum(outcome.is_complete for outcome in found)}
+    line |= {
+        "orders": sum(outcome.schedules for outcome in found),
+        "violations": sum(outcome.failure is not None for outcome in found),
+    }
+    print(json.dumps(line), flush=True)
+
+
 CLAIMS: dict[str, Callable[[Path, float], None]] = {
-    act.__name__: act for act in (updates, upkeep, bulk_insert, key_order, small_batches, delay, bootstrap)
-}
+    claim.__name__: claim
+    for claim in (
+        updates, upkeep, bulk_insert, key_order, index_sizes, even_work, small_batches, delay, bootstrap, instants
+    )
+}  # fmt: skip
 PARTS: dict[str, Callable[..., None]] = {
     "bulk_insert_once": lambda folder, count: bulk_insert_once(Path(folder), int(count)),
     "bootstrap_once": lambda folder, mode: bootstrap_once(Path(folder), mode),
@@ -267,19 +372,39 @@ def in_child(part: str, *arguments: str) -> None:
     subprocess.run([sys.executable, __file__, "--part", part, *arguments], check=True)
 
 
+def lines_of(name: str, share: float) -> list[dict[str, Any]]:
+    """Measure a claim in a process of its own: its lines, which are printed, too."""
+    what = (inspect.getdoc(CLAIMS[name]) or "").splitlines()[0]
+    print(json.dumps({"claim": name, "what": what}), flush=True)
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--part", name, folder, str(share)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for text in process.stdout or ():
+                print(text, end="", flush=True)
+                lines.append(json.loads(text))
+    if process.returncode:
+        sys.exit(process.returncode)
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CLAIMS))
     parser.add_argument("--share", type=float, default=1.0, help="of the rows")
+    parser.add_argument("--write-docs", action="store_true", help="record a run of all claims in docs/claims.md")
     parser.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.part:
-        PARTS[chosen.names[0]](*chosen.names[1:])
+        part, folder, *more = chosen.names
+        if part in CLAIMS:
+            CLAIMS[part](Path(folder), float(more[0]))
+        else:
+            PARTS[part](folder, *more)
         return
-    for name in chosen.names or CLAIMS:
-        print(json.dumps({"claim": name, "what": (inspect.getdoc(CLAIMS[name]) or "").splitlines()[0]}), flush=True)
-        with tempfile.TemporaryDirectory() as folder:
-            CLAIMS[name](Path(folder), chosen.share)
+    lines = {name: lines_of(name, chosen.share) for name in chosen.names or CLAIMS}
+    if chosen.write_docs:
+        write_page(lines)
 
 
 if __name__ == "__main__":
