@@ -6,9 +6,11 @@ index and the blocks with wanted keys; small blocks of logs are read whole.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +34,7 @@ from pyhudi.metadata_table.state import MetadataState
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 
+T = TypeVar("T")
 _BYTES_FOR_A_KEY: Final = 64 * 1024
 """What a key costs that is alone in its block: blocks of Hudi have 64 KiB before they are compressed."""
 _PARTITIONS_MAX: Final = 64
@@ -109,7 +112,7 @@ def records_with_keys(
         read_group(state, groups[number], payload, Wanted(keys=sorted_keys(keys.filter(pa.array(numbers == number)))))
         for number in np.unique(numbers)
     ]
-    return pa.concat_tables(found) if found else _none(payload)
+    return pa.concat_tables(found) if found else no_records(payload)
 
 
 def records_with_prefixes(state: MetadataState, partition: str, payload: str, prefixes: Sequence[str]) -> pa.Table:
@@ -119,7 +122,7 @@ def records_with_prefixes(state: MetadataState, partition: str, payload: str, pr
     """
     wanted = Wanted(prefixes=tuple(prefix.encode() for prefix in prefixes))
     found = [read_group(state, file_slice, payload, wanted) for file_slice in state.slices(partition)]
-    return pa.concat_tables(found) if found else _none(payload)
+    return pa.concat_tables(found) if found else no_records(payload)
 
 
 def read_group(state: MetadataState, group: GroupSlice, payload: str, wanted: Wanted = ALL) -> pa.Table:
@@ -136,11 +139,11 @@ def read_slice(
     is_named: Callable[[str], bool] = lambda _: True,
 ) -> pa.Table:
     """`read_group` for tasks. `is_named`: whether a commit names a log; a damaged one of a dead writer is left out."""
-    base = _none(payload)
+    base = no_records(payload)
     if group.base is not None:
         with open_hfile_of(storage, group.base) as reader:
             base = pa.Table.from_batches([_decoded(reader.file, wanted, payload, group.base, 0)])
-    versions = [_none(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
+    versions = [no_records(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
     versions += (found for _, found in _log_versions(storage, group, payload, wanted, is_named))
     return merged_records(base, pa.concat_tables(versions).combine_chunks(), payload)
 
@@ -150,7 +153,7 @@ def joined_logs(state: MetadataState, group: GroupSlice, payload: str) -> tuple[
 
     Cost: the logs that count. Raises as `all_records`.
     """
-    versions = [_none(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
+    versions = [no_records(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
     instants: set[str] = set()
     for block, found in _log_versions(state.storage, group, payload, ALL, state.is_named):
         instants.update((block.instant_time, *block.compacted_instants))
@@ -192,7 +195,8 @@ def counting_writes(storage: Storage, group: GroupSlice) -> int:
     return len(found - replaced)
 
 
-def _none(payload: str) -> pa.Table:
+def no_records(payload: str) -> pa.Table:
+    """A table of records without any."""
     return pa.Table.from_batches([conformed(None, payload)])
 
 
@@ -200,9 +204,24 @@ def _log_versions(
     storage: Storage, group: GroupSlice, payload: str, wanted: Wanted, is_named: Callable[[str], bool]
 ) -> Iterator[tuple[LogBlock, pa.Table]]:
     """The blocks of the logs that count, in their order, and what they say."""
-    found: list[tuple[LogBlock, pa.Table]] = []
+
+    def read(reader: LogReader, block: LogBlock, path: str) -> pa.Table:
+        return _block_versions(reader, block, payload, wanted, path)
+
+    yield from counting_blocks(storage, group, is_named, read, functools.partial(open_log, storage))
+
+
+def counting_blocks(
+    storage: Storage,
+    group: GroupSlice,
+    is_named: Callable[[str], bool],
+    read: Callable[[LogReader, LogBlock, str], T],
+    opened: Callable[[str], AbstractContextManager[LogReader]],
+) -> list[tuple[LogBlock, T]]:
+    """The blocks of the logs that count, in their order, and what `read` makes of them. `opened`: opens a log."""
+    found: list[tuple[LogBlock, T]] = []
     for path in counting_logs(storage, group):
-        with open_log(storage, path) as reader:
+        with opened(path) as reader:
             for block in reader.blocks():
                 if block.kind is BlockType.CORRUPT:
                     # In version 6 a dead writer's log stays in the slice; that of a commit is whole.
@@ -211,11 +230,9 @@ def _log_versions(
                 elif block.kind is BlockType.COMMAND:
                     found = [located for located in found if located[0].instant_time != block.target_instant_time]
                 elif group.blocks.counts(block.instant_time, path):
-                    found.append((block, _block_versions(reader, block, payload, wanted, path)))
+                    found.append((block, read(reader, block, path)))
     replaced = {instant for block, _ in found for instant in block.compacted_instants}
-    for block, versions in found:
-        if block.instant_time not in replaced:
-            yield block, versions
+    return [located for located in found if located[0].instant_time not in replaced]
 
 
 def _block_versions(reader: LogReader, block: LogBlock, payload: str, wanted: Wanted, path: str) -> pa.Table:
@@ -224,28 +241,43 @@ def _block_versions(reader: LogReader, block: LogBlock, payload: str, wanted: Wa
             hfile = reader.hfile(block).file
         else:
             hfile = open_hfile(source_of(reader.content(block), path, block.content_offset))
-        batch = _decoded(hfile, wanted, payload, path, block.offset, block.schema)
-        return pa.Table.from_batches([batch]).append_column(REMOVED, pa.array(np.zeros(batch.num_rows, np.bool_)))
-    if block.kind is BlockType.DELETE:
-        keys = decode_delete_block(reader.content(block), (), path=path, offset=block.offset).record_keys
-        keys = keys.filter(wanted.among(keys))
-        empty = _none(payload).schema
-        columns = [keys, pa.nulls(len(keys), pa.int32()).fill_null(0), pa.nulls(len(keys), empty.field(payload).type)]
-        table = pa.table(columns, schema=empty)
-        return table.append_column(REMOVED, pa.array(np.ones(len(keys), np.bool_)))
-    raise UnsupportedFeatureError(
-        "a log of the metadata table has a block that is no HFile", path=path, offset=block.offset, kind=block.kind.name
-    )
+        return not_removed(_decoded(hfile, wanted, payload, path, block.offset, block.schema))
+    return removed_by(reader, block, payload, path, wanted)
+
+
+def not_removed(records: pa.RecordBatch) -> pa.Table:
+    """Records as versions (`merged_records`)."""
+    is_removed = pa.array(np.zeros(records.num_rows, np.bool_))
+    return pa.Table.from_batches([records]).append_column(REMOVED, is_removed)
+
+
+def removed_by(reader: LogReader, block: LogBlock, payload: str, path: str, wanted: Wanted = ALL) -> pa.Table:
+    """The versions in a delete block, the only kind but HFiles. Raises `UnsupportedFeatureError` for others."""
+    if block.kind is not BlockType.DELETE:
+        raise UnsupportedFeatureError(
+            "a log of the metadata table has a block that is no HFile",
+            path=path,
+            offset=block.offset,
+            kind=block.kind.name,
+        )
+    keys = decode_delete_block(reader.content(block), (), path=path, offset=block.offset).record_keys
+    keys = keys.filter(wanted.among(keys))
+    empty = no_records(payload).schema
+    columns = [keys, pa.nulls(len(keys), pa.int32()).fill_null(0), pa.nulls(len(keys), empty.field(payload).type)]
+    return pa.table(columns, schema=empty).append_column(REMOVED, pa.array(np.ones(len(keys), np.bool_)))
 
 
 def _decoded(
     hfile: IndexedHFile, wanted: Wanted, payload: str, path: str, offset: int, schema: str | None = None
 ) -> pa.RecordBatch:
-    avro = schema or hfile.schema
+    return decoded(wanted.of(hfile), payload, schema or hfile.schema, path, offset)
+
+
+def decoded(entries: KeysAndValues, payload: str, avro: str | None, path: str, offset: int) -> pa.RecordBatch:
+    """Entries of an HFile as records. `avro`: the schema of the values; `path` and `offset` are for errors."""
     if avro is None:
         raise CorruptDataError("an HFile of the metadata table has no schema", path=path, offset=offset)
-    keys, values = wanted.of(hfile)
-    batch = decode_metadata_records(keys, values, payload, avro_schema=avro, path=path, offset=offset)
+    batch = decode_metadata_records(*entries, payload, avro_schema=avro, path=path, offset=offset)
     return conformed(batch, payload)
 
 

@@ -16,7 +16,7 @@ from tests.support.mutants.tools import Patch, always, nothing, patched
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 
 from pyhudi.errors import HudiError, MetadataTableWarning
-from pyhudi.metadata_table import entries, lookup, merging, record_changes, undo, update
+from pyhudi.metadata_table import entries, lookup, merged_pieces, merging, record_changes, undo, update
 from pyhudi.metadata_table import rollback as metadata_rollback
 from pyhudi.metadata_table.partitions import column_stats, partition_stats, record_index, secondary_index
 from pyhudi.services.indexing import build
@@ -190,6 +190,12 @@ def without_its_last_log(state: Any, group: Any, payload: str) -> Any:
     return group_as_read(state, replace(group, logs=group.logs[:-1], log_sizes=group.log_sizes[:-1]), payload)
 
 
+def up_to_the_end_of_the_base_file(sources: Any) -> bytes | None:
+    base, *_ = sources
+    base.fill()
+    return read_to(sources) if base.waiting.num_rows else None
+
+
 def joined_without_the_last(state: Any, group: Any, payload: str) -> Any:
     _, instants = logs_as_joined(state, group, payload)
     return logs_as_joined(state, replace(group, logs=group.logs[:-1]), payload)[0], instants
@@ -208,12 +214,13 @@ def every_file(_: Any, files: Any) -> set[str]:
     return {info.path for info in files}
 
 
-group_as_read = compaction.read_group
+group_as_read = compaction.merged_in_pieces
+read_to = merged_pieces._read_to
 logs_as_joined = log_compaction.joined_logs
 records_as_joined = merging.joined_records
 rows_that_changed = entries.changed_rows
 steps_of_build = build.steps_between
-merge_of_records = lookup.merged_records
+merge_of_records = merging.merged_records
 records_of_bounds = partition_stats._records
 NO_GROUPS = always(())
 
@@ -290,12 +297,17 @@ BROKEN = (
     broken(
         "removed entries survive a compaction",
         merges,
-        (lookup, lookup.merged_records, none_of_the_removed),
+        (merged_pieces, merge_of_records, none_of_the_removed),
+    ),
+    broken(
+        "a compaction leaves out what lies behind the last key of the base file",
+        merges,
+        (merged_pieces, merged_pieces._read_to, up_to_the_end_of_the_base_file),
     ),
     broken(
         "a compaction of the metadata table leaves logs out",
         merges,
-        (compaction, compaction.read_group, without_its_last_log),
+        (compaction, group_as_read, without_its_last_log),
     ),
     broken(
         "a log compaction leaves the last log out",

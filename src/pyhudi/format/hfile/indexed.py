@@ -11,6 +11,7 @@ index of several levels, which is read as a whole: it is small beside the data.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import struct
 from bisect import bisect_left, bisect_right
@@ -44,6 +45,9 @@ _ROOT_ENTRY: Final = struct.Struct(">qibh")
 _INT: Final = struct.Struct(">i")
 _ROW_SIZE: Final = struct.Struct(">h")
 
+
+READ_AHEAD_BYTES: Final = 4 * 1024 * 1024
+"""As many bytes of data blocks are read at once where all are wanted."""
 
 Span = tuple[int, int]
 """Where a data block is: its offset and its stored size in bytes."""
@@ -84,14 +88,31 @@ class IndexedHFile:
         return gathered.entries()
 
     def blocks(self) -> Iterator[KeysAndValues]:
-        """All keys and values, in their order, those of one data block at a time. Raises: as `all_entries`."""
+        """All keys and values, in their order, those of one data block at a time. Raises: as `all_entries`.
+
+        Cost: a read for each `READ_AHEAD_BYTES`, or data block that is larger.
+        """
         missing = self.entry_count
-        for number in range(len(self.spans)):
+        read = 0
+        for number, (offset, size) in enumerate(self.spans):
+            if offset + size > read:
+                read = self._end_of_run(number)
+                self.source.read(offset, read)
             entries = self._block(number, Gathered(self.source))
             missing -= len(entries[0])
             yield entries
         if missing:
             raise self.source.damage("the HFile does not hold as many entries as it says", self.source.size)
+
+    def _end_of_run(self, number: int) -> int:
+        """Where the blocks end that are read at once, from this one on."""
+        offset, size = self.spans[number]
+        end = offset + size
+        for following, more in itertools.islice(self.spans, number + 1, None):
+            if following != end or following + more - offset > READ_AHEAD_BYTES:
+                break
+            end += more
+        return end
 
     def with_keys(self, keys: pa.BinaryArray) -> KeysAndValues:
         """The entries with these keys, in the file's order. `keys` ascend by their bytes; more than once counts once.

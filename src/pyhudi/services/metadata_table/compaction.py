@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import instant_in_name
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
@@ -20,9 +18,9 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.records import as_written_by
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
-from pyhudi.metadata_table.file_group import FIRST_TASK, GroupSlice, GroupTarget, write_base
+from pyhudi.metadata_table.file_group import FIRST_TASK, GroupSlice, GroupTarget, write_base_of_pieces
 from pyhudi.metadata_table.folders import partition_folder
-from pyhudi.metadata_table.lookup import read_group
+from pyhudi.metadata_table.merged_pieces import merged_in_pieces
 from pyhudi.metadata_table.partitions.maintained import kept_partitions, maintained_partition
 from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.services.frame.service import ServiceCall
@@ -45,16 +43,19 @@ class GroupTask:
 def merge_group(_: TaskContext, task: GroupTask) -> WriteStat:
     """Merge one slice; the target has its group alone.
 
-    Cost: its files, one put, and loading the table. Memory: four times the records.
+    Cost: its files, one put, and loading the table. Memory: twice the new file, which is compressed, and four times a
+    piece (`merged_in_pieces`).
     """
     storage = open_spec(task.storage)
     state = load_metadata_state(load_table(storage))
-    merged = read_group(state, task.group, task.payload)
-    # Merged records are of the newest version, whatever the table's is.
-    records = as_written_by(merged, task.target.version, task.payload).combine_chunks()
-    (batch,) = records.to_batches() or [pa.RecordBatch.from_pylist([], schema=records.schema)]
+    pieces = (
+        batch
+        for merged in merged_in_pieces(state, task.group, task.payload)
+        # Merged records are of the newest version, whatever the table's is.
+        for batch in as_written_by(merged, task.target.version, task.payload).combine_chunks().to_batches()
+    )
     previous = None if task.group.base is None else task.group.base.rpartition("/")[2]
-    return write_base(storage, task.target, 0, batch, _TASK, previous)
+    return write_base_of_pieces(storage, task.target, 0, pieces, _TASK, previous)
 
 
 _FIRST_LOG_BYTES_MAX = 100
