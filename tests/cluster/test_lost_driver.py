@@ -5,42 +5,23 @@ The tasks run elsewhere, so what they hand on is on the table's store until the 
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from tests.support.audit import audit
+from tests.support.killed_driver import CALLS, NAMES, PROGRAM_SECONDS_MAX, ROWS, STAGES, data_files, kill_driver
 from tests.support.minio import Minio, minio
 from tests.support.spark_cluster import APPLICATION, SparkCluster, cluster
 
 import pyhudi
-from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.open import open_storage
-from pyhudi.storage.protocol import Storage
 
 __all__ = ["cluster", "minio"]
-PROGRAM = Path(__file__).with_name("lost_driver_program.py")
-PROGRAM_SECONDS_MAX = 300
-ROWS = pa.table(
-    {"id": range(20), "city": [f"c{number % 4}" for number in range(20)], "ts": [1] * 20, "fare": range(20)}
-)
-#: The calls of the engine that an upsert makes.
-STAGES = {"staging": "map_splits", "listing": "map", "look-up": "map", "files": "exchange"}
 HANDED_ON = ".hoodie/.aux/.exchange"
 pytestmark = pytest.mark.timeout(PROGRAM_SECONDS_MAX + 200)
 
 
-def data_files(storage: Storage) -> set[str]:
-    return {
-        info.path for info in storage.list_recursive("") if parse_data_file(info.name) and ".hoodie" not in info.path
-    }
-
-
-@pytest.mark.parametrize("calls", range(1, len(STAGES) + 1), ids=[f"after {stage}" for stage in STAGES])
+@pytest.mark.parametrize("calls", CALLS, ids=NAMES)
 def test_write_after_a_lost_driver_leaves_nothing_of_its_write_on_the_store(
     calls: int, cluster: SparkCluster, minio: Minio, tmp_path: Path
 ) -> None:
@@ -52,18 +33,8 @@ def test_write_after_a_lost_driver_leaves_nothing_of_its_write_on_the_store(
     storage = open_storage(uri, minio.options)
     before = data_files(storage)
 
-    settings = json.dumps({"uri": uri, "store": minio.options, "config": dict(APPLICATION)})
-    killed = subprocess.run(
-        [sys.executable, str(PROGRAM), cluster.master, str(calls), settings],
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_SECONDS_MAX,
-        check=False,
-        cwd=tmp_path,
-    )
+    kill_driver(cluster.master, calls, uri, minio.options, APPLICATION, tmp_path)
 
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
-    assert killed.stdout.split() == list(STAGES.values())[:calls]
     assert storage.list_recursive(HANDED_ON)
     table.refresh()
     assert table.scan().to_arrow().select(ROWS.column_names).sort_by("id") == ROWS

@@ -1,10 +1,12 @@
-"""What `test_killed_driver.py` runs in a process of its own: `killed_driver_program.py <folder> <calls>`.
+"""What `kill_driver` runs in a process of its own: `killed_driver_program.py <master> <calls> <JSON of settings>`.
 
-Upserts rows by Spark. The driver is killed when so many calls of its engine have ended: between two stages.
+Upserts rows by Spark. The driver is killed when so many calls of its engine have ended: between two stages. Prints the
+calls.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -14,16 +16,8 @@ from typing import Any
 
 warnings.filterwarnings("ignore", category=FutureWarning)
 
-CONFIG = {
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.python.authenticate.socketTimeout": "120s",
-}
 
-
-def main(folder: str, calls: int) -> None:
+def main(master: str, calls: int, settings: dict[str, Any]) -> None:
     import pyhudi
     from pyhudi.spark import engine
 
@@ -45,10 +39,10 @@ def main(folder: str, calls: int) -> None:
     engine.IN_PROCESS_BYTES_MAX = 0  # each stage is one of Spark
     for name in ("map_splits", "map", "exchange"):
         setattr(engine.SparkEngine, name, counted(getattr(engine.SparkEngine, name)))
-    spark = pyhudi.spark_session(master="local[2]", config=CONFIG)
+    spark = pyhudi.spark_session(master=master, config=settings["config"])
     rows = spark.range(0, 40, 1, 2).selectExpr("id", "concat('c', id % 4) city", "2L ts", "-1L fare")
-    rows.write.format("hudi").mode("append").save(folder)
+    rows.write.format("hudi").options(**settings["store"]).mode("append").save(settings["uri"])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3]))
