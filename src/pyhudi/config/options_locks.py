@@ -53,7 +53,8 @@ class MarkerOptions:
         doc="DIRECT: each task creates an empty file per data file. TIMELINE_SERVER_BASED, the default of JVM Hudi: a"
         " service in the driver keeps the markers of all tasks in a few files. It needs fewer requests to an object"
         " store if a write creates thousands of files, and does not work through Spark Connect. Left out:"
-        " TIMELINE_SERVER_BASED for updates and deletes of many file groups without Spark, else DIRECT.",
+        " TIMELINE_SERVER_BASED without Spark for upserts, inserts and deletes in eight or more file groups, else"
+        " DIRECT.",
     )
     detects_early: bool = option(
         "hoodie.write.concurrency.early.conflict.detection.enable",

@@ -142,7 +142,7 @@ def read_slice(
     base = no_records(payload)
     if group.base is not None:
         with open_hfile_of(storage, group.base) as reader:
-            base = pa.Table.from_batches([_decoded(reader.file, wanted, payload, group.base, 0)])
+            base = pa.Table.from_batches([decoded(wanted.of(reader.file), payload, reader.file.schema, group.base, 0)])
     versions = [no_records(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
     versions += (found for _, found in _log_versions(storage, group, payload, wanted, is_named))
     return merged_records(base, pa.concat_tables(versions).combine_chunks(), payload)
@@ -241,7 +241,7 @@ def _block_versions(reader: LogReader, block: LogBlock, payload: str, wanted: Wa
             hfile = reader.hfile(block).file
         else:
             hfile = open_hfile(source_of(reader.content(block), path, block.content_offset))
-        return not_removed(_decoded(hfile, wanted, payload, path, block.offset, block.schema))
+        return not_removed(decoded(wanted.of(hfile), payload, block.schema or hfile.schema, path, block.offset))
     return removed_by(reader, block, payload, path, wanted)
 
 
@@ -265,12 +265,6 @@ def removed_by(reader: LogReader, block: LogBlock, payload: str, path: str, want
     empty = no_records(payload).schema
     columns = [keys, pa.nulls(len(keys), pa.int32()).fill_null(0), pa.nulls(len(keys), empty.field(payload).type)]
     return pa.table(columns, schema=empty).append_column(REMOVED, pa.array(np.ones(len(keys), np.bool_)))
-
-
-def _decoded(
-    hfile: IndexedHFile, wanted: Wanted, payload: str, path: str, offset: int, schema: str | None = None
-) -> pa.RecordBatch:
-    return decoded(wanted.of(hfile), payload, schema or hfile.schema, path, offset)
 
 
 def decoded(entries: KeysAndValues, payload: str, avro: str | None, path: str, offset: int) -> pa.RecordBatch:

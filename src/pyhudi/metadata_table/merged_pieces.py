@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.format.hfile.blocks import KeysAndValues
 from pyhudi.format.hfile.indexed import IndexedHFile
 from pyhudi.format.log.blocks import BlockType, LogBlock
+from pyhudi.format.metadata_table.records import sorted_by_key
 from pyhudi.format.metadata_table.schema import KEY
 from pyhudi.io.hfile import open_hfile_of
 from pyhudi.io.log.scan import LogReader, open_log
@@ -34,8 +34,8 @@ PIECE_ENTRIES: Final = 65_536
 def merged_in_pieces(state: MetadataState, group: GroupSlice, payload: str) -> Iterator[pa.Table]:
     """All records of one file group after all of its versions, ascending by the bytes of their keys, in pieces.
 
-    Cost: its files. Memory: a piece, what its delete blocks say, and the index of each HFile. Raises as
-    `pyhudi.metadata_table.lookup.all_records`.
+    Cost: its files. Memory: a piece, what its delete blocks say, and of each HFile the index and up to three reads of
+    `READ_AHEAD_BYTES`. Raises as `pyhudi.metadata_table.lookup.all_records`.
     """
     with ExitStack() as files:
 
@@ -49,7 +49,7 @@ def merged_in_pieces(state: MetadataState, group: GroupSlice, payload: str) -> I
                     not_removed, _pieces_of(hfile, payload, block.schema or hfile.schema, path, block.offset, entries)
                 )
             deletes = removed_by(reader, block, payload, path)
-            return lambda _: iter([deletes.take(pc.sort_indices(deletes.column(KEY)))])
+            return lambda _: iter([sorted_by_key(deletes)])
 
         logs = [begin for _, begin in counting_blocks(state.storage, group, state.is_named, read, opened)]
         entries = max(1, PIECE_ENTRIES // (1 + len(logs)))
@@ -63,7 +63,7 @@ def merged_in_pieces(state: MetadataState, group: GroupSlice, payload: str) -> I
         while (last := _read_to(sources)) is not None:
             first, *later = [source.take_to(last) for source in sources]
             merged = merged_records(first, pa.concat_tables([nothing, *later]).combine_chunks(), payload)
-            yield merged.take(pc.sort_indices(merged.column(KEY)))
+            yield sorted_by_key(merged)
 
 
 @dataclass(slots=True)

@@ -179,7 +179,7 @@ def test_strategy_of_the_service_alone_asks_for_the_service() -> None:
     assert MARKERS_TYPE_FILE in puts
 
 
-def test_files_of_a_committed_write_have_the_tokens_that_were_announced(tmp_path: Path) -> None:
+def test_files_of_one_write_have_write_tokens_of_their_own(tmp_path: Path) -> None:
     made(tmp_path, MANY)
     upsert(tmp_path, rows(MANY, 2))
 

@@ -9,6 +9,8 @@ A partition of the metadata table uses one payload column. So its records are ba
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +20,7 @@ from pyhudi.format.avro.records import decode_avro_data, encode_avro_data
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, arrow_schema, payload_type, record_schema
 from pyhudi.format.timeline.table_version import NEWEST, TableVersion
 
+Records = TypeVar("Records", pa.RecordBatch, pa.Table)
 _PAYLOAD_AT = 2
 _TIGHT = "isTightBound"
 """The one field with a value in all records that version 6 does not have."""
@@ -49,7 +52,7 @@ def make_records(
         raise InternalError("records of the metadata table are not of its schema", payload=payload) from error
 
 
-def sorted_by_key(records: pa.RecordBatch) -> pa.RecordBatch:
+def sorted_by_key(records: Records) -> Records:
     """The records by the bytes of their keys, as HFiles need them; equal keys keep their order."""
     # Arrow's sort is stable, and compares strings byte by byte.
     return records.take(pc.sort_indices(records.column(KEY)))
