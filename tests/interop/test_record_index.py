@@ -12,6 +12,7 @@ import pytest
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
+from pyhudi.metadata_table import entries
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
 TABLE: Final = {
@@ -71,6 +72,28 @@ def test_jvm_hudi_finds_every_record_by_the_index_that_we_keep(
     assert sorted(found.to_pylist(), key=repr) == sorted(after.select(SCHEMA.names).to_pylist(), key=repr)
     _take_turns(oracle, path, ours, theirs, keys)
     assert "record index" not in caplog.text  # it was never passed over
+
+
+@pytest.mark.parametrize("version", [9, 8, 6])
+def test_jvm_hudi_finds_every_record_by_an_index_written_in_many_pieces(
+    oracle_of: Callable[[str], Oracle], tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "RUN_BYTES", 1_000)
+    monkeypatch.setattr(entries, "PIECE_BYTES", 100)
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"
+    kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.write.table.version": str(version)}
+    without = {**OURS, **kind, "hoodie.metadata.record.index.enable": "false", "hoodie.index.type": "SIMPLE"}
+    keys = [*SPECIAL, *(f"k{number:03}" for number in range(300))]
+    pyhudi.save(_rows(keys[:200], ts=1), str(path), hudi_options=without)
+    table = pyhudi.HudiTable.for_path(str(path), hudi_options={**OURS, **kind})
+    table.indexes.create("record_index")
+    table.refresh().upsert(_rows(keys[150:], ts=3))
+    table.refresh().delete(_rows(keys[20:120], ts=4).select(["id", "p"]))
+
+    oracle.write(path, _rows(keys, ts=9), {**THEIRS, **kind})
+    after = oracle.read(path)
+    assert sorted(_once(after)) == sorted(keys)
+    assert set(after.column("ts").to_pylist()) == {9}
 
 
 @pytest.mark.parametrize("undone_by", [pytest.param("JVM Hudi", marks=pytest.mark.quick), "pyhudi"])

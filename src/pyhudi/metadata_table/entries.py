@@ -7,6 +7,7 @@ write one file each. So no entry passes the driver.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -17,10 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TASKS_PER_CORE, AddressedRows, Exchange, TaskContext, spread
+from pyhudi.engine.sorted_runs import in_order, sorted_batch
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, RecordType
-from pyhudi.metadata_table.file_group import GroupTarget, write_base, write_log
+from pyhudi.metadata_table.file_group import GroupTarget, write_base_of_pieces, write_log_of_pieces
 from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.record_changes import RowSettings, changed_rows
 from pyhudi.metadata_table.slice_changes import SliceChange
@@ -32,6 +35,10 @@ REMOVED: Final = -1
 ENTRIES: Final = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.int32())])
 """An entry: its key, and the number of its value among those of the change."""
 ENTRIES_AT_ONCE: Final = 1_000_000
+RUN_BYTES: Final = 64 << 20
+"""Entries that are sorted in memory at once, if the options allow so much."""
+PIECE_BYTES: Final = 2 << 20
+"""Entries that are written at once. A record in an HFile takes some ten times the bytes of its entry."""
 _ROW_TO_ENTRY: Final = 8
 """How many times the bytes of an entry a row is estimated to take."""
 
@@ -94,7 +101,7 @@ def write_changes(
             senders=[
                 SendEntriesTask(source.storage.spec, tuple(by_number[number] for number in share)) for share in shares
             ],
-            receive=functools.partial(write_entries, target, payloads, is_base),
+            receive=functools.partial(write_entries, target, payloads, is_base, settings.merging.spill),
             receivers=range(groups),
             sizes=[size // (_ROW_TO_ENTRY * groups)] * groups,
             sent_bytes=size,
@@ -117,32 +124,26 @@ def write_entries(
     target: GroupTarget,
     payloads: Payloads,
     is_base: bool,
+    spill: SpillSettings,
     context: TaskContext,
     group: int,
     incoming: Iterator[pa.RecordBatch],
 ) -> WriteStat:
-    """Write the file of one file group: its base file, or a log. Memory: its entries."""
-    storage, entries = open_spec(target.storage), list(incoming)
-    if is_base:
-        _check_one_group_each(pa.Table.from_batches(entries, ENTRIES))
-    write = write_base if is_base else write_log
-    return write(storage, target, group, records_of_entries(entries, payloads), context.write_token)
+    """Write the file of one file group: its base file, or a log.
 
-
-def _check_one_group_each(entries: pa.Table) -> None:
-    """Refuse an index over keys that are in two file groups each: writes would find only one of the records.
-
-    Raises `InvalidRequestError` naming such a key.
+    Raises `InvalidRequestError` for a base file with a key of several file groups of the table. Memory: `RUN_BYTES`
+    twice, some dozens of `PIECE_BYTES`, and three times the file, which is compressed except for what it removes.
     """
-    keys = entries.group_by("key").aggregate([("value", "min"), ("value", "max")])
-    several = keys.filter(pc.not_equal(keys.column("value_min"), keys.column("value_max")))
-    if several.num_rows:
-        raise InvalidRequestError(
-            "several file groups have a record with the same key, as inserts or one key in several partitions leave "
-            "them, so the table can have no index by its record keys: remove such records first",
-            record_key=several.column("key")[0].as_py(),
-            keys=several.num_rows,
-        )
+    pieces = in_order(
+        incoming,
+        _by_key_and_value,
+        run_bytes=min(RUN_BYTES, spill.memory_bytes),
+        head_bytes=PIECE_BYTES,
+        spill_folder=spill.folder,
+    )
+    records = _records(pieces, payloads, refuses_several=is_base)
+    write = write_base_of_pieces if is_base else write_log_of_pieces
+    return write(open_spec(target.storage), target, group, records, context.write_token)
 
 
 def records_on_driver(
@@ -159,18 +160,53 @@ def records_on_driver(
         yield records_of_entries(batches, payloads)
 
 
-def records_of_entries(batches: Sequence[pa.RecordBatch], payloads: Payloads) -> pa.RecordBatch:
+def records_of_entries(batches: Iterable[pa.RecordBatch], payloads: Payloads) -> pa.RecordBatch:
     """Records of entries of one file group of the index, or of all where the key alone says in which one it is.
 
-    Each key once: what one file group of the table lost and another has now is there.
+    They ascend by the bytes of their keys, each of which is there once.
     """
-    entries = pa.Table.from_batches(batches, ENTRIES)
-    entries = entries.take(pc.sort_indices(entries, sort_keys=[("key", "ascending"), ("value", "ascending")]))
-    keys, numbers = (entries.column(name).combine_chunks() for name in ENTRIES.names)
-    if len(keys) > 1:
-        # The last of equal keys: removals have the lowest number.
+    (records,) = _records([sorted_batch([*batches], _by_key_and_value)], payloads)
+    return records
+
+
+def _by_key_and_value(entries: pa.RecordBatch) -> list[pa.Array]:
+    return list(entries.columns)
+
+
+def _records(
+    pieces: Iterable[pa.RecordBatch], payloads: Payloads, *, refuses_several: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Records of entries that are sorted by key and value, each key once: its last entry, maybe in a later piece.
+
+    So what one file group of the table lost and another has now is there, as removals have the lowest number.
+    `refuses_several`: see `_check_one_value_each`.
+    """
+    for piece, following in itertools.pairwise(itertools.chain(pieces, [None])):
+        assert piece is not None
+        entries = piece if following is None else pa.concat_batches([piece, following.slice(0, 1)])
+        keys, numbers = entries.columns
         is_last = np.append(np.asarray(pc.not_equal(keys[:-1], keys[1:])), True)
-        keys, numbers = keys.filter(pa.array(is_last)), numbers.filter(pa.array(is_last))
+        if refuses_several:
+            _check_one_value_each(keys, numbers, is_last)
+        yield _as_records(piece.filter(pa.array(is_last[: piece.num_rows])), payloads)
+
+
+def _check_one_value_each(keys: pa.Array, numbers: pa.Array, is_last: npt.NDArray[np.bool_]) -> None:
+    """Refuse an index over keys that are in two file groups each: writes would find only one of the records.
+
+    Raises `InvalidRequestError` naming such a key.
+    """
+    several = np.flatnonzero(~is_last[:-1] & np.asarray(pc.not_equal(numbers[:-1], numbers[1:])))
+    if len(several):
+        raise InvalidRequestError(
+            "several file groups have a record with the same key, as inserts or one key in several partitions leave "
+            "them, so the table can have no index by its record keys: remove such records first",
+            record_key=keys[several[0]].as_py(),
+        )
+
+
+def _as_records(entries: pa.RecordBatch, payloads: Payloads) -> pa.RecordBatch:
+    keys, numbers = entries.columns
     places = pc.if_else(pc.equal(numbers, REMOVED), pa.scalar(None, pa.int32()), numbers)
     types = pa.repeat(pa.scalar(int(payloads.type), pa.int32()), len(keys))
     values = pa.DictionaryArray.from_arrays(places, payloads.values)

@@ -1,12 +1,13 @@
 """Files of one file group of the metadata table: its first log, its logs and its base files.
 
-Records are HFiles: a base file is one, and a log is one data block whose content is one, with a delete block behind it
+Records are HFiles: a base file is one, and a log is one data block whose content is one, with delete blocks behind it
 where records are removed. Runs on the driver or in tasks; nothing written here is visible before its delta commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.format.hfile.codecs import HFileCodec
-from pyhudi.format.hfile.writer import BLOCK_BYTES, HFileWriter, write_hfile
+from pyhudi.format.hfile.writer import BLOCK_BYTES, HFileWriter
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
 from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.format.metadata.commit import WriteStat
@@ -109,22 +110,42 @@ def write_log(
     """Write the log with these records of one file group, in any order (`partition.py` says what records are).
 
     `instead_of`: the instants whose logs it replaces. `cleared`: keys of which nothing older counts, some of them with
-    records here. Cost: one put. Memory: about three times the records. Raises what `write_hfile` does.
+    records here. Cost: one put. Memory: about three times the records. Raises what `HFileWriter.add` does.
+    """
+    pieces = [sorted_by_key(records)]
+    return write_log_of_pieces(storage, target, group, pieces, token, instead_of=instead_of, cleared=cleared)
+
+
+def write_log_of_pieces(
+    storage: Storage,
+    target: GroupTarget,
+    group: int,
+    pieces: Iterable[pa.RecordBatch],
+    token: str,
+    *,
+    instead_of: Iterable[str] = (),
+    cleared: pa.Array | None = None,
+) -> WriteStat:
+    """`write_log` of records that ascend by the bytes of their keys; equal keys are in one piece.
+
+    Cost: one put. Memory: three times the log, and about three times a piece.
     """
     file_id = target.file_ids[group]
     name_time, number = target.names_slice.get(file_id, (target.instant_time, 1))
     name = str(LogFileName(file_id, name_time, number, token))
-    data = _log_content(target, records, ",".join(instead_of), cleared)
+    content = _LogContent(target, ",".join(instead_of), cleared)
+    for records in pieces:
+        content.add(records)
+    data = content.close()
     storage.put(f"{partition_folder(target.partition)}/{name}", data)
-    removed = records.column(PAYLOAD_AT).null_count
     return WriteStat(
         file_id=file_id,
         path=f"{target.partition}/{name}",
         partition_path=target.partition,
         prev_commit=name_time,
-        num_writes=records.num_rows - removed,
-        num_update_writes=records.num_rows - removed,
-        num_deletes=removed,
+        num_writes=content.record_count,
+        num_update_writes=content.record_count,
+        num_deletes=content.removed_count,
         total_write_bytes=len(data),
         file_size_in_bytes=len(data),
         log_version=number,
@@ -152,14 +173,14 @@ def write_base_of_pieces(
     token: str,
     previous: str | None = None,
 ) -> WriteStat:
-    """`write_base` of records that ascend by the bytes of their keys.
+    """`write_base` of records that ascend by the bytes of their keys; equal keys are in one piece.
 
     Cost: one put. Memory: twice the file, and about three times a piece.
     """
     file_id = target.file_ids[group]
     name = str(BaseFileName(file_id, token, target.instant_time, EXTENSION))
-    file: list[pa.Buffer | bytes] = []
-    writer = HFileWriter(file.append, codec=HFileCodec.GZ, block_bytes=_block_bytes(target))
+    file = io.BytesIO()
+    writer = HFileWriter(file.write, codec=HFileCodec.GZ, block_bytes=_block_bytes(target))
     first = last = None
     for rows in pieces:
         if rows.num_rows:
@@ -168,7 +189,7 @@ def write_base_of_pieces(
             first, last = first or keys[0].as_py().encode(), keys[-1].as_py().encode()
     range_of_keys = {} if first is None or last is None else {"minRecordKey": first, "maxRecordKey": last}
     writer.close(schema=record_schema(target.version), created_ms=target.created_ms, file_info=range_of_keys)
-    data = b"".join(file)
+    data = file.getvalue()
     storage.put(f"{partition_folder(target.partition)}/{name}", data)
     return WriteStat(
         file_id=file_id,
@@ -191,46 +212,52 @@ def create_group(storage: Storage, target: GroupTarget, group: int) -> None:
     storage.put(f"{partition_folder(target.partition)}/{name}", b"".join(block))
 
 
-def _log_content(
-    target: GroupTarget, records: pa.RecordBatch, instead_of: str = "", cleared: pa.Array | None = None
-) -> bytes:
-    headers = {
-        BlockHeader.INSTANT_TIME: target.instant_time,
-        BlockHeader.SCHEMA: record_schema(target.version),
-    }
-    if instead_of:
-        headers[BlockHeader.COMPACTED_BLOCK_TIMES] = instead_of
-    is_there = pc.is_valid(records.column(PAYLOAD_AT))
-    pieces: list[bytes] = []
-    if cleared is not None and len(cleared):
-        pieces += encode_block(BlockType.DELETE, headers, _deletes(target, cleared))
-    kept = sorted_by_key(records.filter(is_there))
-    if kept.num_rows:
-        pieces += encode_block(BlockType.HFILE_DATA, headers, _hfile(target, kept))
-    removed = records.filter(pc.invert(is_there)).column(KEY)
-    if len(removed):
-        pieces += encode_block(BlockType.DELETE, headers, _deletes(target, removed))
-    return b"".join(pieces)
+class _LogContent:
+    """The bytes of a log, made of some records at a time."""
 
+    def __init__(self, target: GroupTarget, instead_of: str, cleared: pa.Array | None) -> None:
+        self._target = target
+        self._headers = {
+            BlockHeader.INSTANT_TIME: target.instant_time,
+            BlockHeader.SCHEMA: record_schema(target.version),
+        }
+        if instead_of:
+            self._headers[BlockHeader.COMPACTED_BLOCK_TIMES] = instead_of
+        self._cleared = [] if cleared is None else self._deletes(cleared)
+        self._removed: list[bytes] = []
+        self.removed_count = 0
+        self._file = io.BytesIO()
+        self._hfile = HFileWriter(self._file.write, codec=HFileCodec.GZ, block_bytes=_block_bytes(target))
 
-def _deletes(target: GroupTarget, keys: pa.Array) -> bytes:
-    return encode_delete_block(
-        keys,
-        pa.repeat(target.partition, len(keys)),
-        [pa.repeat(pa.scalar(0, pa.int32()), len(keys))],
-        array_wrapper_allowed=False,
-    )
+    def add(self, records: pa.RecordBatch) -> None:
+        """Append records whose keys are above those that were added before; equal ones of these say the same."""
+        is_there = pc.is_valid(records.column(PAYLOAD_AT))
+        self._hfile.add(*encode_metadata_records(records.filter(is_there), self._target.version))
+        removed = records.filter(pc.invert(is_there)).column(KEY)
+        self._removed += self._deletes(removed)
+        self.removed_count += len(removed)
 
+    def close(self) -> bytes:
+        """The whole log."""
+        blocks = [*self._cleared]
+        if self.record_count:
+            self._hfile.close(schema=record_schema(self._target.version), created_ms=self._target.created_ms)
+            blocks += encode_block(BlockType.HFILE_DATA, self._headers, self._file.getvalue())
+        return b"".join([*blocks, *self._removed])
 
-def _hfile(target: GroupTarget, rows: pa.RecordBatch) -> bytes:
-    keys, values = encode_metadata_records(rows, target.version)
-    return write_hfile(
-        keys,
-        values,
-        schema=record_schema(target.version),
-        created_ms=target.created_ms,
-        block_bytes=_block_bytes(target),
-    )
+    @property
+    def record_count(self) -> int:
+        """How many records it has, without those that are removed."""
+        return self._hfile.entry_count
+
+    def _deletes(self, keys: pa.Array) -> Sequence[bytes]:
+        """A block that removes the records with these keys, if there are any."""
+        if not len(keys):
+            return ()
+        partitions = pa.repeat(self._target.partition, len(keys))
+        ordering = [pa.repeat(pa.scalar(0, pa.int32()), len(keys))]
+        content = encode_delete_block(keys, partitions, ordering, array_wrapper_allowed=False)
+        return encode_block(BlockType.DELETE, self._headers, content)
 
 
 def _block_bytes(target: GroupTarget) -> int:

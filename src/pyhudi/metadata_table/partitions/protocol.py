@@ -120,7 +120,8 @@ class LargePartition(MetadataPartition):
     def write_initial(self, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
         """Write the base files of all file groups, by tasks, in place of `initial_records`.
 
-        A task writes the base file of one group with `pyhudi.metadata_table.file_group.write_base`.
+        A task writes the base file of one group with `pyhudi.metadata_table.file_group.write_base_of_pieces`, or one
+        of few records with `write_base`.
         """
 
 
