@@ -28,7 +28,7 @@ from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged
-from pyhudi.merge.pairs import incoming_wins
+from pyhudi.merge.pairs import Column, flattened, incoming_wins
 from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -40,6 +40,7 @@ KEY_BATCH_ROWS = 1_000_000
 STAGED_BYTES_AT_ONCE = 1 << 30
 STORED_BYTES_AT_ONCE = 128 << 20
 TAGS_AT_ONCE = 2_000_000
+TAGS_COUNTED_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +128,14 @@ KeysOfSlices = Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]
 class TagSink:
     """Gathers tags, and writes them to the exchange file `name` of the folder. A context manager.
 
-    Memory: `TAGS_AT_ONCE` tags.
+    Memory: `TAGS_AT_ONCE` tags, and the partition paths of `TAGS_COUNTED_AT_ONCE`.
     """
 
     def __init__(self, folder: ExchangeFolder, name: str) -> None:
         self._path = f"{folder.path}/{name}.arrow"
         self._writer = ExchangeWriter(open_spec(folder.storage), self._path, TAGS_SCHEMA)
+        self._added: list[tuple[pa.RecordBatch, npt.NDArray[np.int32], pa.Array]] = []
+        self._rows_added = 0
         self._waiting: dict[int, list[pa.RecordBatch]] = defaultdict(list)
         self._rows = 0
         self._written: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -149,20 +152,35 @@ class TagSink:
             self._writer.__exit__(kind, error, trace)
             return
         with self._writer:
+            self._count()
             self._write()
 
-    def add(self, tags: pa.RecordBatch, splits: npt.NDArray[np.int32], paths: pa.Array) -> None:
+    def add(self, tags: pa.RecordBatch, splits: npt.NDArray[np.int32], paths: Column) -> None:
         """Add tags, with the number of the split of each row, and the partition path that it is staged for."""
+        self._added.append((tags, splits, flattened(paths)))
+        self._rows_added += tags.num_rows
+        if self._rows_added >= TAGS_COUNTED_AT_ONCE:
+            self._count()
+        if self._rows >= TAGS_AT_ONCE:
+            self._write()
+
+    def _count(self) -> None:
+        """Count what was added, and put it to its splits: many slices have a row each."""
+        if not self._added:
+            return
+        tags = pa.concat_batches([tags for tags, _, _ in self._added])
+        splits = np.concatenate([splits for _, splits, _ in self._added])
+        paths = pa.concat_arrays([paths for _, _, paths in self._added])
         for number, count in zip(*np.unique(tags.column(FILE), return_counts=True), strict=True):
             self._updates[int(number)] += int(count)
         for split in np.unique(splits).tolist():
             of_split = pa.array(splits == split)
             self._waiting[split].append(tags.filter(of_split))
-            for count in pc.value_counts(paths.filter(pc.and_not(of_split, tags.column(MOVED)))).to_pylist():
-                self._known[split, count["values"]] += count["counts"]
+            for found in pc.value_counts(paths.filter(pc.and_not(of_split, tags.column(MOVED)))).to_pylist():
+                self._known[split, found["values"]] += found["counts"]
         self._rows += tags.num_rows
-        if self._rows >= TAGS_AT_ONCE:
-            self._write()
+        self._added.clear()
+        self._rows_added = 0
 
     def _write(self) -> None:
         for split, batches in sorted(self._waiting.items()):
