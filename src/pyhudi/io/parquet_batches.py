@@ -2,7 +2,8 @@
 
 The footer has the uncompressed size of each column chunk. Its rows take as much memory, except for values in a
 dictionary, which are stored once and may occur often: columns with wide values are read as dictionaries, and their
-values are filled in piece by piece.
+values are filled in piece by piece. So are texts of large files that occur often, because Arrow fills them in faster
+than it decodes them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pyhudi.format.schema.evolution import align
 
 _WIDE_BYTES: Final = 1024
 """From this size on a value counts as wide. Writers leave such values out of statistics."""
+_DECODED_ROWS_MAX: Final = 4096
+"""Up to so many rows in a row group, dictionaries are not worth a second reader, whose batches end with row groups."""
 _FIXED_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 
 _RowGroup: TypeAlias = tuple[list[Any], int]
@@ -64,6 +67,22 @@ def _wide_dictionaries(row_groups: Iterable[_RowGroup], rows_max: int) -> tuple[
     return tuple(found)
 
 
+def _repeated_texts(row_groups: Iterable[_RowGroup]) -> tuple[str, ...]:
+    """The columns of text or bytes whose values are all in dictionaries, as most of them occur often.
+
+    A value outside of a dictionary takes four bytes for its length alone.
+    """
+    in_all: set[str] | None = None
+    for chunks, _ in row_groups:
+        here = {
+            chunk.path_in_schema
+            for chunk in chunks
+            if _has_dictionary(chunk) and chunk.total_uncompressed_size <= 2 * chunk.num_values
+        }
+        in_all = here if in_all is None else in_all & here
+    return tuple(sorted(path for path in in_all or () if "." not in path))
+
+
 def bounded_batches(
     source: Any,
     parquet: pq.ParquetFile,
@@ -80,14 +99,15 @@ def bounded_batches(
     rows = _rows_at_once(described, rows_max)
     wide = _wide_dictionaries(described, rows)
     groups = range(footer.num_row_groups) if row_groups is None else row_groups
-    if not wide:
+    repeated = _repeated_texts(described) if footer.num_rows > _DECODED_ROWS_MAX * footer.num_row_groups else ()
+    if not wide and not repeated:
         yield from parquet.iter_batches(batch_size=rows, columns=columns, row_groups=groups, use_threads=False)
         return
-    encoded = open_parquet(source, metadata=footer, read_dictionary=list(wide))
+    encoded = open_parquet(source, metadata=footer, read_dictionary=[*wide, *repeated])
     fields = {field.name: field for field in parquet.schema_arrow}
     for batch in encoded.iter_batches(batch_size=rows, columns=columns, row_groups=groups, use_threads=False):
         schema = pa.schema([fields[name] for name in batch.schema.names])
-        for piece in in_pieces(batch):
+        for piece in in_pieces(batch) if wide else (batch,):
             yield align(piece, schema)
             del piece
         del batch

@@ -7,10 +7,12 @@
 //!     hudi-rs delete TABLE FILTER
 //!     hudi-rs compact TABLE
 //!     hudi-rs read TABLE ROWS                         writes the rows of a snapshot
-//!     hudi-rs scan TABLE                              reads the rows of a snapshot, and prints how many there are
+//!     hudi-rs scan TABLE [TURNS]                      reads the rows of a snapshot so often, opening the table anew;
+//!                                                     prints how many there are and the seconds of each turn
 use std::error::Error;
 use std::fs::{File, read_dir};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::ipc::reader::StreamReader;
@@ -31,7 +33,8 @@ fn main() -> Outcome<()> {
 async fn run(arguments: &[&str]) -> Outcome<()> {
     match arguments {
         ["create", table, options @ ..] => create(table, &pairs(options)?).await,
-        ["scan", table] => scan(&Table::new(table).await?).await,
+        ["scan", table] => scan(table, 1).await,
+        ["scan", table, turns] => scan(table, turns.parse()?).await,
         ["read", table, path] => read(&Table::new(table).await?, path).await,
         [verb, table, rest @ ..] => {
             let (operand, options) = match rest {
@@ -79,9 +82,13 @@ async fn create(path: &str, options: &[(&str, &str)]) -> Outcome<()> {
     Ok(())
 }
 
-async fn scan(table: &Table) -> Outcome<()> {
-    let batches = table.read(&ReadOptions::new()).await?;
-    println!("{}", batches.iter().map(RecordBatch::num_rows).sum::<usize>());
+async fn scan(path: &str, turns: usize) -> Outcome<()> {
+    for _ in 0..turns {
+        let began = Instant::now();
+        let batches = Table::new(path).await?.read(&ReadOptions::new()).await?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        println!("{rows} {:.4}", began.elapsed().as_secs_f64());
+    }
     Ok(())
 }
 
