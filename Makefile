@@ -176,11 +176,12 @@ bench-claims: $(STAMP)  ## Measure what users of Hudi have said that it does for
 	$(PY) benchmarks/attribution_rate.py
 	$(PY) benchmarks/stream_join.py
 
-bench-scale: $(STAMP)  ## Measure how an upsert grows with the file groups that it touches, splits of its input, and keys; also on two workers
+bench-scale: $(STAMP)  ## Measure how an upsert grows with the file groups that it touches, splits of its input, and keys, and of half its rows with one key; also on two workers
 	$(PY) tools/minio.py
 	$(PY) benchmarks/growth.py
 	$(PY) benchmarks/growth.py --engine cluster
 	$(PY) benchmarks/many_keys.py
+	$(PY) benchmarks/hot_key.py
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py

@@ -137,6 +137,9 @@ def main() -> None:
         inputs.mkdir()
         put_inputs(inputs, asked.rows)
         for contestant in (one for one in CONTESTANTS if one.name in asked.peers):
+            if missing := [str(path) for path in (contestant.python, *contestant.jars) if not path.exists()]:
+                print(f"{contestant.title} is left out: there is no {', '.join(missing)}", file=sys.stderr)
+                continue
             for case in CASES:
                 home = Path(folder) / f"{contestant.name}-{case}"
                 home.mkdir()
