@@ -220,16 +220,14 @@ class WeighingEngine(LocalEngine):
 
     spent: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def map(
-        self, function: Callable[..., Any], tasks: Sequence[Any], *, size_bytes: int, description: str
-    ) -> list[Any]:
+    def map(self, function: Callable[..., Any], tasks: Sequence[Any], *, description: str, **how: Any) -> list[Any]:
         def weighed(*given: Any) -> Any:
             began = time.thread_time()
             result = function(*given)
             self.spent[description].append(time.thread_time() - began)
             return result
 
-        return super().map(weighed, tasks, size_bytes=size_bytes, description=description)
+        return super().map(weighed, tasks, description=description, **how)
 
 
 def small_batches(folder: Path, share: float) -> None:

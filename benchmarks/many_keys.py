@@ -49,8 +49,8 @@ def measured(cores: int, keys: int, folder: Path) -> dict[str, Any]:
         result = table.upsert(rows(keys, 2))
         line = {"cores": cores, "keys": keys, "seconds": round(time.perf_counter() - began, 1)}
         line |= {"cpu": round(processor_seconds() - used, 1), "updated": result.updated, "files": files}
-        line |= {name: result.calls.get(name, {}).get("GET", 0) for name in ("data", "exchange")}
-        line["exchange_put"] = result.calls.get("exchange", {}).get("PUT", 0)
+        line |= {"data_get": result.calls.get("data", {}).get("GET", 0)}
+        line |= {"calls": sum(sum(calls.values()) for calls in result.calls.values())}
         spark.stop()
     return line
 

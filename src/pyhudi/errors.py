@@ -16,7 +16,8 @@
     ├─ TransactionError              nothing of the write became visible
     │  ├─ WriteConflictError         another writer changed the same file groups; run the write again
     │  ├─ LockNotAcquiredError       another process held the table lock for all of the waiting time
-    │  └─ LockLostError              the lease of the table lock expired before the commit
+    │  ├─ LockLostError              the lease of the table lock expired before the commit
+    │  └─ StagedRowsLostError        rows between two steps of the write are lost; run the write again
     ├─ CommitOutcomeUnknownError     it is unknown whether the commit was written
     ├─ StorageError                  the store refused a request or failed
     │  ├─ NotFoundError   AlreadyExistsError   PreconditionFailedError
@@ -166,6 +167,16 @@ class LockNotAcquiredError(TransactionError):
 
 class LockLostError(TransactionError):
     """The lease of the table lock expired before the commit was written."""
+
+    retry = Retry.NEW_INSTANT
+
+
+class StagedRowsLostError(TransactionError):
+    """Rows between two steps of the write are lost, with all the machines that had a copy of them.
+
+    To evaluate the input again could give other rows than those that the write has begun with, so it ends. Nothing of
+    it is visible. Run the whole operation again.
+    """
 
     retry = Retry.NEW_INSTANT
 

@@ -60,11 +60,11 @@ class CheckedEngine(LocalEngine):
     check: Callable[[], None] = field(default=lambda: None)
     _checked: list[bool] = field(default_factory=list)
 
-    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+    def map(self, function: Any, tasks: Sequence[Any], **how: Any) -> list[Any]:
         if not self._checked:
             self._checked.append(True)
             self.check()
-        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+        return super().map(function, tasks, **how)
 
 
 @dataclass(frozen=True, slots=True)

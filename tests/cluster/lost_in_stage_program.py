@@ -127,9 +127,10 @@ class Waiting:
     def wrap(self, engine: Any) -> None:
         map_splits, exchange = engine.map_splits, engine.exchange
 
-        def waiting_splits(this: Any, rows: Any, function: Any, *, distribution: Any, description: str) -> Any:
-            function = received(function, self._file(description, "middle"), self._file(description, "end"))
-            return map_splits(this, rows, function, distribution=distribution, description=description)
+        def waiting_splits(this: Any, rows: Any, function: Any, **how: Any) -> Any:
+            name = how["description"]
+            function = received(function, self._file(name, "middle"), self._file(name, "end"))
+            return map_splits(this, rows, function, **how)
 
         def waiting_exchange(this: Any, step: Any) -> Any:
             name = step.description

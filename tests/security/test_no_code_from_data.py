@@ -10,19 +10,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.support.tables import MOR, new_table, open_table, rows, staging_on_the_store
+from tests.support.tables import MOR, new_table, open_table, rehandled, rows
 
 from pyhudi.config.enums import MergeMode
 from pyhudi.config.jvm_names import MERGE_STRATEGY_IDS
 from pyhudi.config.options_merging import MERGER_KEY
+from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import HudiError
 from pyhudi.format.properties import format_properties, parse_properties
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import PROPERTIES_PATH
-from pyhudi.testing.faults import FaultStorage
 
 SOURCE = Path(__file__).parents[2] / "src" / "pyhudi"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -237,17 +238,24 @@ def test_class_that_the_caller_names_is_loaded(trap: Path) -> None:
 # -- files that tasks exchange ----------------------------------------------------------------------------------------
 
 
+class LookingEngine(LocalEngine):
+    """Looks at the files that are exchanged before rows are sent."""
+
+    exchanged: list[bytes] = []  # noqa: RUF012
+
+    def exchange(self, exchange: Any) -> Any:
+        folder = exchange.files.folder
+        inside = Path(folder.storage.uri.removeprefix("file:"), folder.path)
+        self.exchanged += [path.read_bytes() for path in inside.iterdir()]
+        return super().exchange(exchange)
+
+
 def test_rows_are_exchanged_as_arrow_and_not_as_pickles() -> None:
-    inner = MemoryStorage()
-    new_table(inner).upsert(rows((1, "oslo", 1, "a")))
-    exchanged: list[bytes] = []
+    storage, engine = MemoryStorage(), LookingEngine()
+    new_table(storage).upsert(rows((1, "oslo", 1, "a")))
 
-    def look(operation: str, path: str) -> None:
-        if operation == "close_output" and ".exchange/" in path:
-            exchanged.append(inner.read(path))
+    rehandled(open_table(storage), engine=engine).upsert(rows((1, "oslo", 2, "b"), (2, "rome", 1, "c")))
 
-    writer = staging_on_the_store(open_table(FaultStorage(inner, after=look)))
-    writer.upsert(rows((1, "oslo", 2, "b"), (2, "rome", 1, "c")))
-
+    exchanged = engine.exchanged
     assert exchanged
     assert {data[:6] for data in exchanged} == {b"ARROW1"}

@@ -116,9 +116,9 @@ class TellingEngine(LocalEngine):
 
     shown: list[str] = []  # noqa: RUF012
 
-    def map(self, function: Any, tasks: Any, *, size_bytes: int, description: str) -> Any:
+    def map(self, function: Any, tasks: Any, **how: Any) -> Any:
         self.shown += [repr(task) for task in tasks]
-        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+        return super().map(function, tasks, **how)
 
     def exchange(self, exchange: Any) -> Any:
         self.shown.append(repr(exchange))

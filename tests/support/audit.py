@@ -127,7 +127,7 @@ def _rollbacks(table: TableState) -> set[str]:
 def _assert_nothing_left_over(storage: Storage, table: TableState) -> None:
     assert not table.timeline.pending_writes
     assert not table.timeline.pending_rollbacks
-    passing = (".exchange", ".intents", ".runs", ".writers")
+    passing = (".intents", ".runs", ".writers")
     for folder in (".hoodie/.temp", ".hoodie/.heartbeat", *(f".hoodie/.aux/{name}" for name in passing)):
         assert [info.path for info in storage.list_recursive(folder)] == []
     pending = {instant.requested_time for instant in table.timeline.pending_compactions}

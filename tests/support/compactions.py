@@ -57,7 +57,7 @@ class EngineOfAnotherApplication(LocalEngine):
 
     parallelism: int = 1
 
-    def map(self, function: Any, tasks: Any, *, size_bytes: int, description: str) -> list[Any]:
-        del size_bytes, description
+    def map(self, function: Any, tasks: Any, **how: Any) -> list[Any]:
+        del how
         contexts = [TaskContext(partition=n, stage=7, attempt=0) for n in range(len(tasks))]
         return self._run(function, contexts, list(tasks))

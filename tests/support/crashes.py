@@ -120,7 +120,7 @@ def replayed(storage: Storage) -> set[Row]:
     return state
 
 
-TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux/.exchange")
+TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat")
 
 
 def assert_nothing_left_over(storage: Storage, folders: Sequence[str] = TEMPORARY_FOLDERS) -> None:

@@ -38,10 +38,10 @@ class NotingEngine(LocalEngine):
     parallelism: int = 1
     folders: list[list[int]] = field(default_factory=list)
 
-    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+    def map(self, function: Any, tasks: Sequence[Any], **how: Any) -> list[Any]:
         if tasks and isinstance(tasks[0], lister.ListTask):
             self.folders.append([len(task.paths) for task in tasks])
-        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+        return super().map(function, tasks, **how)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import Arrangement
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.table_config import TableConfig
+from pyhudi.engine.exchange_files import ExchangeFolder
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.environment import SYSTEM, Environment
@@ -28,8 +29,6 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import timeline_of
-from pyhudi.testing.simulation.start_tables import SimulatedEngine
-from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 
@@ -114,12 +113,13 @@ class SplitEngine(LocalEngine):
         *,
         distribution: Distribution,
         description: str,
+        folder: ExchangeFolder | None = None,
     ) -> list[R]:
         count = distribution.splits or self.splits
         if distribution.arrangement is not Arrangement.BY_KEY:
             is_stream = isinstance(rows, pa.RecordBatchReader)
             chosen = distribution if is_stream else replace(distribution, splits=count)
-            return super().map_splits(rows, function, distribution=chosen, description=description)
+            return super().map_splits(rows, function, distribution=chosen, description=description, folder=folder)
         table = as_table(rows)
         keys = zip(*(table.column(name).to_pylist() for name in distribution.key_columns), strict=True)
         split_of = [zlib.crc32(repr(key).encode()) % count for key in keys]
@@ -183,11 +183,6 @@ def rehandled(table: pyhudi.HudiTable, **changes: Any) -> pyhudi.HudiTable:
     return pyhudi.HudiTable(replace(table.handle, **changes))
 
 
-def staging_on_the_store(table: pyhudi.HudiTable) -> pyhudi.HudiTable:
-    """The table, whose writes stage their rows on its store, as on a cluster."""
-    return rehandled(table, engine=SimulatedEngine(parallelism=1))
-
-
 @dataclass(frozen=True)
 class _EngineWithHook(LocalEngine):
     at_staging: Callable[[], object] = bool
@@ -235,9 +230,6 @@ def heartbeat_of(storage: Storage, instant_time: str, **changes: Any) -> None:
 def end_the_process_of(storage: Storage, instant_time: str) -> None:
     """Let everything that the writer keeps fresh name a process that is no more."""
     heartbeat_of(storage, instant_time, pid=NO_PROCESS)
-    for info in storage.list_recursive(EXCHANGE_FOLDER):
-        if info.name == "owner":
-            storage.put(info.path, json.dumps({**json.loads(storage.read(info.path)), "pid": NO_PROCESS}).encode())
 
 
 def own_beat() -> dict[str, Any]:

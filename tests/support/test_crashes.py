@@ -37,7 +37,7 @@ def test_images_of_one_run_are_what_a_process_leaves_that_dies_at_each_effect(ki
 
 def _shape(storage: Storage) -> list[tuple[str, int]]:
     """The folders of all files, and the lengths of their paths: names are random in part."""
-    return sorted((path.rpartition("/")[0].partition("/.exchange")[0], len(path)) for path in paths(storage))
+    return sorted((path.rpartition("/")[0], len(path)) for path in paths(storage))
 
 
 def test_image_stays_as_it_was_when_the_action_goes_on_and_has_its_uri() -> None:

@@ -14,7 +14,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -27,11 +27,14 @@ import pyarrow.compute as pc
 from pyhudi.config.enums import Arrangement
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.exchange import RowsByReceiver, shared
+from pyhudi.engine.exchange_files import ExchangeFolder, TaskFiles
 from pyhudi.engine.progress import OnProgress, ProgressOfStep
 from pyhudi.engine.protocol import Distribution, Exchange, TaskContext
+from pyhudi.engine.spilled_rows import temporary_folder
 from pyhudi.format.pieces import cuts, in_pieces, row_bytes, take_rows
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
+from pyhudi.storage.local import LocalStorage
 from pyhudi.telemetry.tracing import span
 
 S = TypeVar("S")
@@ -74,6 +77,13 @@ class LocalEngine:
         """False: each task runs once, and all have ended when a call returns or raises."""
         return False
 
+    @contextmanager
+    def exchange_folder(self, name: str, parent: str | None) -> Iterator[ExchangeFolder]:
+        """See `Engine.exchange_folder`."""
+        with temporary_folder(parent) as folder:
+            # A process keeps the stores open that it has used, so all writes share that of the parent.
+            yield ExchangeFolder(LocalStorage(folder.parent).spec, f"{folder.name}/{name}")
+
     def accepts(self, rows: Any) -> bool:
         """Whether the input is Arrow, or exports an Arrow stream (`__arrow_c_stream__`: polars, pandas, duckdb).
 
@@ -95,9 +105,10 @@ class LocalEngine:
         *,
         size_bytes: int,
         description: str,
+        files: TaskFiles[T] | None = None,
     ) -> list[R]:
         """The function's results in the order of the tasks."""
-        del size_bytes
+        del size_bytes, files
         contexts = [TaskContext.of_only_run(number) for number in range(len(tasks))]
         with span(description, tasks=len(tasks)):
             return self._run(self._counted(function, len(tasks), description), contexts, list(tasks))
@@ -124,12 +135,14 @@ class LocalEngine:
         *,
         distribution: Distribution,
         description: str,
+        folder: ExchangeFolder | None = None,
     ) -> list[R]:
         """Run the function over contiguous parts of the input. An arrangement with an order sorts the input first.
 
         A reader whose rows stay as they come is one split, and is not loaded into memory as a whole. Memory: the other
         inputs once, and if they are sorted their sort columns and 16 bytes per row.
         """
+        del folder
         with span(description):
             return self._map_splits(rows, function, distribution)
 

@@ -16,9 +16,11 @@ How the rows of one record key meet, in a write that looks for stored records, o
 - With the stored row. An `exchange` sends all rows of a file group to one receiver, which reads that group: tagged rows
   to their file group, new ones where the plan puts them (`tasks/route.py`, `tasks/rewrite_base.py`).
 
-The input is evaluated in the first step alone. All later tasks read what staging has written, so one that runs again
-gets the same rows in the same order. Rows of a bulk insert, which looks for no stored records, stay where the
-arrangement of the input puts them. Why so: `docs/design/decisions/0024-rows-move-through-the-engine.md`.
+The input is evaluated in the first step alone. All later tasks read what staging has written into exchange files
+(`exchange_files.py`), so one that runs again gets the same rows in the same order. A step says which of these files its
+tasks read, and whether they write some; the engine brings them, and never by the store of a table. Rows of a bulk
+insert, which looks for no stored records, stay where the arrangement of the input puts them. Why so:
+`docs/design/decisions/0024-rows-move-through-the-engine.md`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -34,6 +37,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi.config.enums import Arrangement
+from pyhudi.engine.exchange_files import ExchangeFolder, TaskFiles
 from pyhudi.engine.spilled_rows import SpillSettings
 
 S = TypeVar("S")
@@ -132,6 +136,7 @@ class Exchange(Generic[S, T, R]):
         sent_bytes: the bytes that all senders read: an estimate.
         spill: how many bytes of rows a process keeps in memory, and where it keeps the others.
         description: names the step in errors.
+        files: the exchange files that senders read; with `TaskFiles.writes` receivers write some.
     """
 
     send: Callable[[TaskContext, S], Iterator[AddressedRows]]
@@ -142,6 +147,7 @@ class Exchange(Generic[S, T, R]):
     sent_bytes: int
     description: str
     spill: SpillSettings = field(default_factory=SpillSettings)
+    files: TaskFiles[S] | None = None
 
 
 class Engine(Protocol):
@@ -164,6 +170,14 @@ class Engine(Protocol):
     @property
     def on_one_machine(self) -> bool:
         """Whether all tasks run on this machine, so that a folder of it reaches them all."""
+        ...
+
+    def exchange_folder(self, name: str, parent: str | None) -> AbstractContextManager[ExchangeFolder]:
+        """A folder for the exchange files of a write, whose `name` no other write has. They go with the block.
+
+        They are on local disks, in a new folder in `parent` (None: the temporary folder) or where the engine keeps
+        rows. What a killed process leaves is on its machine.
+        """
         ...
 
     @property
@@ -194,11 +208,12 @@ class Engine(Protocol):
         *,
         size_bytes: int,
         description: str,
+        files: TaskFiles[T] | None = None,
     ) -> list[R]:
         """Run the function for each task, and return the results in the order of the tasks.
 
         `size_bytes` estimates the bytes that all tasks together read and write: an engine may run small work in this
-        process. `description` names the step in errors.
+        process. `description` names the step in errors. `files`: the exchange files of the tasks, if they have any.
 
         Raises:
             HudiError: the error of the first task that raised one.
@@ -212,9 +227,11 @@ class Engine(Protocol):
         *,
         distribution: Distribution,
         description: str,
+        folder: ExchangeFolder | None = None,
     ) -> list[R]:
         """Run the function once over each split of the input, and return the results in any order.
 
+        `folder`: where the function writes exchange files, if it writes any.
         `distribution` says which rows share a split: with `BY_KEY` those of a record key. All batches of a split have
         the schema `schema_of(rows)`. The function also runs on empty splits.
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import IO, cast
 
 import pyarrow as pa
 
@@ -54,6 +55,13 @@ def temporary_folder(parent: str | None) -> Iterator[Path]:
     finally:
         # Not by `tempfile.TemporaryDirectory`, which recurses without end where a folder must not be removed.
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def unnamed_file(parent: str | None) -> IO[bytes]:
+    """A new file on the disk of `parent`, as of `temporary_folder`. It ends with its process."""
+    if parent is not None:
+        Path(parent).mkdir(parents=True, exist_ok=True)
+    return cast("IO[bytes]", tempfile.TemporaryFile(prefix="pyhudi-", dir=parent, buffering=0))
 
 
 class SpilledRows:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import ExchangeWriter, FilePart, Segment, TaskFiles, read_segment
 from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.bloom import (
@@ -36,7 +37,6 @@ from pyhudi.index.search import joined, search, to_search
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import KEYS_AT_ONCE, KeysOfSlices, TagResult, TagTask, tag_files
 from pyhudi.io.base_file import read_footer
-from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.metadata_table.partitions.bloom_filters import FilterReader
 from pyhudi.metadata_table.read_checks import warn_of_index
 from pyhudi.storage.open import open_spec
@@ -167,6 +167,10 @@ class SearchCandidatesTask:
     tagging: TagTask
     keys: Mapping[int, Segment]
 
+    def reads(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads."""
+        return (segment.part for segment in self.keys.values())
+
 
 def search_candidates(context: TaskContext, task: SearchCandidatesTask) -> TagResult:
     """Tag the candidates that the slices hold. Memory: the candidates of a slice, up to `KEYS_AT_ONCE` of them."""
@@ -194,7 +198,8 @@ def _search_candidates(
         for share in spread(weights, engine.parallelism * TASKS_PER_CORE)
     ]
     size = sum(weights.values())
-    return engine.map(search_candidates, tasks, size_bytes=size, description="look record keys up")
+    files = TaskFiles(lookup.folder, SearchCandidatesTask.reads)
+    return engine.map(search_candidates, tasks, size_bytes=size, description="look record keys up", files=files)
 
 
 def _is_base_file(searched: SliceToSearch) -> bool:

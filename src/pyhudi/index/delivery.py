@@ -11,6 +11,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -18,11 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import ExchangeFiles, ExchangeFolder, FilePart, TaskFiles, open_exchange
 from pyhudi.engine.protocol import AddressedRows, Engine, Exchange, TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH
 from pyhudi.index.protocol import Lookup, SliceToSearch
 from pyhudi.index.tagging import KEYS_AT_ONCE, STAGED_BYTES_AT_ONCE, KeysOfSlices, StagedKeys, TagTask
-from pyhudi.io.exchange import ExchangeFiles, ExchangeFolder, open_exchange
 from pyhudi.storage.open import open_spec
 from pyhudi.tasks.stage import StagedSplit
 
@@ -71,8 +72,13 @@ def search_shares(
     """
     keys = keys_read(lookup, shares)
     if engine.on_one_machine or keys <= READ_KEYS_MAX:
-        tasks = [tag_task(lookup, share, lookup.splits) for share in shares]
-        return engine.map(functools.partial(_run_reading, run), tasks, size_bytes=size_bytes, description=description)
+        return engine.map(
+            functools.partial(_run_reading, run),
+            [tag_task(lookup, share, lookup.splits) for share in shares],
+            size_bytes=size_bytes + keys * KEY_BYTES,
+            description=description,
+            files=TaskFiles(lookup.folder, keys_of_slices),
+        )
     table_wide = lookup.scope.is_table_wide
     wanted: dict[str | None, set[int]] = defaultdict(set)
     for number, share in enumerate(shares):
@@ -88,6 +94,7 @@ def search_shares(
             sent_bytes=keys * KEY_BYTES,
             spill=lookup.merging.spill,
             description=description,
+            files=TaskFiles(lookup.folder, SendKeysTask.reads),
         )
     )
 
@@ -116,6 +123,10 @@ class SendKeysTask:
     folder: ExchangeFolder
     number: int
     split: StagedSplit
+
+    def reads(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads."""
+        yield FilePart(self.split.keys_path)
 
     def partitions(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The partition paths of the split, each with its keys. Memory: the keys of one of them."""
@@ -153,6 +164,23 @@ def read_keys(task: TagTask) -> KeysOfSlices:
         for path, slices in by_partition.items():
             for keys in in_portions(_batches(files, places[path]), KEYS_AT_ONCE):
                 yield keys, slices
+
+
+def keys_of_slices(task: TagTask) -> Iterator[FilePart]:
+    """The parts of exchange files that `read_keys` reads."""
+    return _parts(_places(task.splits, _by_partition(task).keys()))
+
+
+def keys_of_splits(task: TagTask) -> Iterator[FilePart]:
+    """The parts of exchange files that `staged_keys` reads."""
+    return _parts(_places(task.splits, (None,)))
+
+
+def _parts(places: Mapping[str | None, Iterable[_Place]]) -> Iterator[FilePart]:
+    batches: dict[str, list[int]] = defaultdict(list)
+    for _, path, number in chain.from_iterable(places.values()):
+        batches[path].append(number)
+    return (FilePart(path, tuple(numbers)) for path, numbers in batches.items())
 
 
 def _sent_keys(task: TagTask, incoming: Iterator[pa.RecordBatch]) -> KeysOfSlices:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pyhudi.engine.exchange_files import FilePart, TaskFiles
 from pyhudi.engine.protocol import TASKS_PER_CORE, AddressedRows, Engine, Exchange, TaskContext, spread
 from pyhudi.format.hashes import java_hash
 from pyhudi.format.pieces import one_batch
@@ -139,8 +140,13 @@ def join_by_hash(
             sent_bytes=sum(sizes.values()) + KEY_BYTES * sum(split.rows for split in lookup.splits),
             spill=lookup.merging.spill,
             description="look record keys up by their hashes",
+            files=TaskFiles(lookup.folder, _read_by),
         )
     )
+
+
+def _read_by(task: SendStoredTask | SendKeysTask) -> Iterator[FilePart]:
+    return task.reads() if isinstance(task, SendKeysTask) else iter(())
 
 
 def _receivers(

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from pyhudi.engine.exchange_files import ExchangeFolder, Segment
 from pyhudi.engine.protocol import Engine
-from pyhudi.io.exchange import ExchangeFolder, Segment
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.storage.protocol import StorageSpec

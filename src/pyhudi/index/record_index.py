@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import ExchangeFolder, ExchangeWriter, Segment, TaskFiles
 from pyhudi.engine.protocol import AddressedRows, Engine, Exchange, TaskContext
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.pieces import one_batch, runs
@@ -26,7 +27,6 @@ from pyhudi.index.delivery import SendKeysTask, in_portions, numbered_apart
 from pyhudi.index.protocol import Index, KeyScope, Lookup, Tagged
 from pyhudi.index.search import joined, search, to_search
 from pyhudi.index.tagging import TagResult, TagSink
-from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.metadata_table.read_checks import warn_of_index
 from pyhudi.metadata_table.record_locations import LocationReader, Locations
@@ -90,6 +90,7 @@ class RecordIndex:
                 sent_bytes=size,
                 spill=lookup.merging.spill,
                 description="look record keys up in the record index",
+                files=TaskFiles(lookup.folder, SendKeysTask.reads),
             )
         )
         return _with_contests(engine, lookup, slices, found)

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from pyhudi.engine.exchange_files import Segment
 from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, spread
 from pyhudi.index.delivery import READ_KEYS_MAX, keys_read, search_shares, staged_rows
 from pyhudi.index.hash_join import join_by_hash
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.tagging import KEYS_AT_ONCE, TagResult, tag_files
-from pyhudi.io.exchange import Segment
 from pyhudi.table.file_slice import FileSlice, slice_files
 
 JOIN_COSTS: Final = 8

@@ -20,11 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import ExchangeFolder, ExchangeWriter, Segment
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.protocol import KeyScope, SliceToSearch
 from pyhudi.index.stored_keys import check_stored_keys
-from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment
 from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged

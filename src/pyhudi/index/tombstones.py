@@ -9,7 +9,7 @@ logs with deletes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,15 +17,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import (
+    ExchangeFolder,
+    ExchangeWriter,
+    FilePart,
+    Segment,
+    TaskFiles,
+    open_exchange,
+    read_segment,
+)
 from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY, decode_tombstones
-from pyhudi.index.delivery import search_shares
+from pyhudi.index.delivery import KEY_BYTES, search_shares
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.search import search
 from pyhudi.index.tagging import KeyIndex, KeysOfSlices, StagedKeys, TagTask
 from pyhudi.io.base_file import read_footer
-from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.io.log.changes import ordered_deletes
 from pyhudi.io.log.records import read_log_versions
 from pyhudi.io.slices.files import SliceFiles
@@ -49,6 +57,12 @@ class ReturningTask:
     of_bases: tuple[Segment, ...]
     stored: tuple[Segment, ...]
 
+    def reads(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads."""
+        yield FilePart(self.split.keys_path)
+        for segment in (*self.of_bases, *self.stored):
+            yield segment.part
+
 
 @dataclass(frozen=True, slots=True)
 class Returning:
@@ -67,6 +81,12 @@ class SettleTask:
     split: StagedSplit
     late: tuple[int, ...]
     tags: tuple[Segment, ...]
+
+    def reads(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads."""
+        yield FilePart(self.split.keys_path)
+        for segment in self.tags:
+            yield segment.part
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +130,17 @@ def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], t
         SettleTask(lookup.folder, lookup.splits[n], tuple(sorted(rows)), tagged.segments.get(n, ()))
         for n, rows in sorted(found.items())
     ]
-    settled = engine.map(settle_late_rows, tasks, size_bytes=0, description="keep late rows out")
+    files, size = TaskFiles(lookup.folder, SettleTask.reads), _key_bytes(task.split for task in tasks)
+    settled = engine.map(settle_late_rows, tasks, size_bytes=size, description="keep late rows out", files=files)
     segments, known = dict(tagged.segments), Counter(tagged.known_rows)
     for number, result in zip(sorted(found), settled, strict=True):
         segments[number] = (*segments.get(number, ()), result.segment)
         known.update({(number, path): rows for path, rows in result.rows})
     return replace(tagged, segments=segments, known_rows=known)
+
+
+def _key_bytes(splits: Iterable[StagedSplit]) -> int:
+    return KEY_BYTES * sum(split.rows for split in splits)
 
 
 def find_late_rows(_: TaskContext, task: TagTask, staged: KeysOfSlices) -> list[tuple[int, _Rows]]:
@@ -221,7 +246,13 @@ def tag_returning_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlic
         for n, found in sorted(of_bases.segments.items())
     ]
     segments, updates, known = dict(tagged.segments), Counter(tagged.updates), Counter(tagged.known_rows)
-    results = engine.map(tag_returning, tasks, size_bytes=0, description="tag deleted records that come back")
+    results = engine.map(
+        tag_returning,
+        tasks,
+        size_bytes=_key_bytes(task.split for task in tasks),
+        description="tag deleted records that come back",
+        files=TaskFiles(lookup.folder, ReturningTask.reads),
+    )
     for number, result in zip(sorted(of_bases.segments), results, strict=True):
         segments[number] = (*segments.get(number, ()), result.segment)
         updates.update({slices[at]: rows for at, rows in result.by_slice})

@@ -14,8 +14,8 @@ import itertools
 import operator
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ from pyspark.util import InheritableThread
 
 from pyhudi.config.enums import Arrangement
 from pyhudi.engine.exchange import RowsByReceiver, shared
+from pyhudi.engine.exchange_files import ExchangeFolder, FilePart, TaskFiles
+from pyhudi.engine.file_pieces import FilePieces
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import CallbackHosts, Distribution, Exchange, TaskContext
 from pyhudi.errors import HudiError, UnsupportedFeatureError
@@ -38,7 +40,8 @@ from pyhudi.spark.batches import conformed
 from pyhudi.spark.capabilities import arguments_of_thread
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
 from pyhudi.spark.frames import under
-from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_rows, pickled
+from pyhudi.spark.kept_files import KeptFiles, StepFiles, tasks_with_files
+from pyhudi.spark.outcomes import pickled
 from pyhudi.spark.parcels import (
     BATCH_LIMITS,
     FAILURE,
@@ -51,7 +54,6 @@ from pyhudi.spark.parcels import (
     blocks,
     delivered,
     opened,
-    opened_tasks,
     parcel,
     readers_of,
     rows_of_block,
@@ -105,6 +107,7 @@ class SparkEngine:
 
     spark: SparkSession
     _local: LocalEngine = field(default_factory=LocalEngine, repr=False)
+    _kept: list[KeptFiles] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def parallelism(self) -> int:
@@ -138,6 +141,27 @@ class SparkEngine:
         """See `Engine.on_one_machine`."""
         return runs_here(self.spark)
 
+    @contextmanager
+    def exchange_folder(self, name: str, parent: str | None) -> Iterator[ExchangeFolder]:
+        """See `Engine.exchange_folder`. On a cluster Spark keeps the files (`kept_files.py`)."""
+        with self._local.exchange_folder(name, parent) as folder:
+            if self.on_one_machine:
+                yield folder
+                return
+            with KeptFiles(self.spark, folder, parent) as kept:
+                self._kept.append(kept)
+                try:
+                    yield folder
+                finally:
+                    self._kept.remove(kept)
+
+    def _files_of(
+        self, folder: ExchangeFolder | None, reads: Iterable[Iterable[FilePart]] = (), *, writes: bool = True
+    ) -> StepFiles:
+        """How the files of a step reach its tasks. `reads`: by the number of the task."""
+        kept = next((kept for kept in self._kept if folder is not None and kept.has(folder)), None)
+        return StepFiles() if kept is None else StepFiles(kept, [tuple(parts) for parts in reads], writes)
+
     @property
     def repeats_tasks(self) -> bool:
         """True: Spark runs tasks again that failed, that were lost with their executor, or that are slow."""
@@ -156,28 +180,36 @@ class SparkEngine:
         return rows.schema if isinstance(rows, PartsOfRows) else arrow_schema(rows.schema)
 
     def map(
-        self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], *, size_bytes: int, description: str
+        self,
+        function: Callable[[TaskContext, T], R],
+        tasks: Sequence[T],
+        *,
+        size_bytes: int,
+        description: str,
+        files: TaskFiles[T] | None = None,
     ) -> list[R]:
         """Run the function for each task, and return the results in the order of the tasks.
 
-        Cost: one Spark job with one Spark task for each task. A single task and small work run in this process.
+        Cost: one Spark job with one Spark task for each task. Small work runs in this process, and so does a single
+        task, unless its files would have to come from elsewhere.
 
         Raises:
             HudiError: the error of the first task that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
-        if len(tasks) <= 1 or size_bytes < IN_PROCESS_BYTES_MAX:
+        step = StepFiles()
+        if files is not None:
+            step = self._files_of(files.folder, map(files.reads, tasks), writes=files.writes)
+        if size_bytes < IN_PROCESS_BYTES_MAX or len(tasks) <= (1 if step.kept is None else 0):
+            step.collect()
             return self._local.map(function, tasks, size_bytes=size_bytes, description=description)
-        stage = next(_stages)
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            begin_task()
-            for index, task in opened_tasks(batches):
-                yield outcome(index, function, _task_context(index, stage), task)
-
+        run = _mapping(function, step, next(_stages))
         # One task for each reader, so that a worker loads the tasks that it runs, and no other.
-        given = SentTasks(self.spark, np.arange(len(tasks)), tasks)
-        return results_of_tasks(given, run, description=description)
+        readers = np.arange(len(tasks))
+        if step.kept is None:
+            return results_of_tasks(SentTasks(self.spark, readers, tasks), run, description=description)
+        given = delivered(step.beside(task_parcels(self.spark, readers, tasks)), len(tasks))
+        return step.results(under(given.mapInArrow(run, step.ddl), BATCH_LIMITS), description, tasks=len(tasks))
 
     def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
         """See `Engine.exchange`. The rows pass through a shuffle of Spark, in blocks.
@@ -189,18 +221,22 @@ class SparkEngine:
             HudiError: the error of the first sender or receiver that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
-        size = max(exchange.sent_bytes, sum(exchange.sizes))
-        if size < IN_PROCESS_BYTES_MAX or max(len(exchange.senders), len(exchange.receivers)) <= 1:
+        size, files, step = max(exchange.sent_bytes, sum(exchange.sizes)), exchange.files, StepFiles()
+        if files is not None:
+            step = self._files_of(files.folder, map(files.reads, exchange.senders), writes=files.writes)
+        tasks = max(len(exchange.senders), len(exchange.receivers))
+        if size < IN_PROCESS_BYTES_MAX or (tasks <= 1 and step.kept is None) or not exchange.senders:
+            step.collect()
             return self._local.exchange(exchange)
         wanted = max(self.parallelism * READERS_PER_CORE, size // READER_BYTES)
         reader_of = readers_of(np.array(exchange.sizes, dtype=np.int64), wanted)
         readers, stage = _count(reader_of), next(_stages)
-        senders = task_parcels(self.spark, np.arange(len(exchange.senders)), exchange.senders)
+        senders = step.beside(task_parcels(self.spark, np.arange(len(exchange.senders)), exchange.senders))
         sent = delivered(senders, len(exchange.senders)).mapInArrow(_sending(exchange, reader_of, stage), PARCEL_DDL)
         given = task_parcels(self.spark, reader_of, exchange.receivers)
         arrived = delivered(sent.unionAll(given), readers)
-        outcomes = under(arrived.mapInArrow(_receiving(exchange, stage), OUTCOME_DDL), BATCH_LIMITS)
-        return collected(outcomes, exchange.description, tasks=len(exchange.receivers))
+        rows = under(arrived.mapInArrow(_receiving(exchange, step, stage), step.ddl), BATCH_LIMITS)
+        return step.results(rows, exchange.description, tasks=len(exchange.receivers))
 
     def map_splits(
         self,
@@ -209,6 +245,7 @@ class SparkEngine:
         *,
         distribution: Distribution,
         description: str,
+        folder: ExchangeFolder | None = None,
     ) -> list[R]:
         """Run the function once over each split of the arranged input, and return the results in the order of splits.
 
@@ -226,12 +263,12 @@ class SparkEngine:
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
         as_they_come = distribution.arrangement is Arrangement.NONE
-        schema = self.schema_of(rows)
+        schema, step = self.schema_of(rows), self._files_of(folder)
         if isinstance(rows, PartsOfRows):
             if as_they_come and rows.parts:
                 given = rows.delivery(self.spark, self.parallelism, distribution.splits)
                 read = functools.partial(rows_of_part, rows.without_parts())
-                return results_of_parts(given, read, function, schema, description)
+                return results_of_parts(given, read, function, schema, step, description)
             arranged = self._arranged_parts(rows, distribution)
         else:
             scan = plain_scan(rows, schema, distribution.splits) if as_they_come else None
@@ -239,15 +276,15 @@ class SparkEngine:
                 read = functools.partial(rows_of_ranges, scan.columns)
                 with suppress(RowsNotReadError):
                     splits = SentTasks(self.spark, np.arange(len(scan.splits)), scan.splits)
-                    return results_of_parts(splits, read, function, schema, description)
+                    return results_of_parts(splits, read, function, schema, step, description)
             arranged = arrange(rows, distribution, parallelism=self.parallelism)
         arranged = crossing_rows(arranged, schema)
         *before, last = limits_of_batches(self.spark, schema)
         for limits in before:
             with suppress(_RowsTooWideError):
-                return _results_of_splits(arranged, function, schema, limits, description)
+                return _results_of_splits(arranged, function, schema, step, limits, description)
         try:
-            return _results_of_splits(arranged, function, schema, last, description)
+            return _results_of_splits(arranged, function, schema, step, last, description)
         except _RowsTooWideError as error:
             raise UnsupportedFeatureError(
                 "the rows are too wide for the batches that Spark sends to Python: set "
@@ -269,18 +306,22 @@ def results_of_parts(
     read: Callable[[Any], Iterator[pa.RecordBatch]],
     function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
     schema: pa.Schema,
+    step: StepFiles,
     description: str,
 ) -> list[R]:
     """Run the function once for each reader, over the rows that `read` makes of its parts in the same task."""
-    stage, opened_parts = next(_stages), given.opened
+    stage, opened_parts, told = next(_stages), given.opened, step.told
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         context = _task_context(None, stage)
         rows = itertools.chain.from_iterable(read(part) for _, part in opened_parts(batches))
-        yield outcome(context.partition, function, context, conformed(rows, schema))
+        yield from told(context.partition, function, context, conformed(rows, schema))
 
-    return results_of_tasks(given, run, description=description)
+    if step.kept is None:
+        return results_of_tasks(given, run, description=description)
+    rows_of_step = under(given.frame.mapInArrow(run, step.ddl), given.limits)
+    return step.results(rows_of_step, description, tasks=given.readers)
 
 
 def all_read_alike(engine: SparkEngine, scan: PlainScan) -> bool:
@@ -303,22 +344,23 @@ def _results_of_splits(
     rows: DataFrame,
     function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
     schema: pa.Schema,
+    step: StepFiles,
     limits: Mapping[str, str],
     description: str,
 ) -> list[R]:
     """Run the function over the partitions of the rows (`crossing_rows`), in batches with these limits."""
-    stage = next(_stages)
+    stage, told = next(_stages), step.told
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         context = _task_context(None, stage)
         joined = conformed(batches, crossing_schema(schema))
         split = (restored(batch, schema) for batch in joined)
-        yield outcome(context.partition, function, context, split)
+        yield from told(context.partition, function, context, split)
 
-    outcomes = under(rows.mapInArrow(run, OUTCOME_DDL), limits)
+    told_rows = rows.mapInArrow(run, step.ddl)
     try:
-        results: list[R] = collected(outcomes, description)
+        results: list[R] = step.results(under(told_rows, {**limits, **step.settings}), description)
     except Exception as error:  # of the JVM: there is no one class for it
         if _BATCH_TOO_LARGE.search(str(error)):
             raise _RowsTooWideError from error
@@ -326,30 +368,44 @@ def _results_of_splits(
     return results or [function(TaskContext(partition=0, stage=stage, attempt=0), iter(()))]
 
 
-def _sending(exchange: Exchange[S, T, R], reader_of: npt.NDArray[np.int64], stage: int) -> InArrow:
-    """Runs a sender in a Spark task, and packs its rows for the readers of their receivers."""
-    send, readers = exchange.send, _count(reader_of)
+def _mapping(function: Callable[[TaskContext, T], R], step: StepFiles, stage: int) -> InArrow:
+    """Runs the function for the tasks of a Spark task."""
+    told, parent = step.told, step.parent
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
-        for sender, task in opened_tasks(batches):
-            number = itertools.count()
-            try:
-                for addressed in send(_task_context(sender, stage), task):
-                    for reader, block in blocks(addressed, reader_of):
-                        yield parcel(reader, sender, next(number), block)
-            except HudiError as error:
-                # Every reader is told, so that none of them begins.
-                failure = pickled(False, error)
-                for reader in range(readers):
-                    yield parcel(reader, FAILURE, sender, failure)
+        with FilePieces(parent) as files:
+            for index, task in tasks_with_files(batches, files):
+                yield from told(index, function, _task_context(index, stage), task)
 
     return run
 
 
-def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
+def _sending(exchange: Exchange[S, T, R], reader_of: npt.NDArray[np.int64], stage: int) -> InArrow:
+    """Runs a sender in a Spark task, and packs its rows for the readers of their receivers."""
+    send, readers, parent = exchange.send, _count(reader_of), exchange.spill.folder
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
+        with FilePieces(parent) as files:
+            for sender, task in tasks_with_files(batches, files):
+                number = itertools.count()
+                try:
+                    for addressed in send(_task_context(sender, stage), task):
+                        for reader, block in blocks(addressed, reader_of):
+                            yield parcel(reader, sender, next(number), block)
+                except HudiError as error:
+                    # Every reader is told, so that none of them begins.
+                    failure = pickled(False, error)
+                    for reader in range(readers):
+                        yield parcel(reader, FAILURE, sender, failure)
+
+    return run
+
+
+def _receiving(exchange: Exchange[S, T, R], step: StepFiles, stage: int) -> InArrow:
     """Runs the receivers of one reader in a Spark task, after all of their rows have arrived."""
-    receive, spill = exchange.receive, shared(exchange.spill, 1)
+    receive, spill, told, failed = exchange.receive, shared(exchange.spill, 1), step.told, step.failed
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
@@ -359,7 +415,7 @@ def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
                 if sender == FAILURE:
                     # All readers have it; the driver needs it once.
                     if _task_context(None, stage).partition == 0:
-                        yield outcome_rows(number, content)
+                        yield failed(number, content)
                     return
                 if sender == TASK:
                     tasks.update(tasks_of(number, content))
@@ -368,7 +424,7 @@ def _receiving(exchange: Exchange[S, T, R], stage: int) -> InArrow:
             rows.close()
             for receiver in sorted(rows.receivers):
                 context, task = _task_context(receiver, stage), tasks.pop(receiver)
-                yield outcome(receiver, receive, context, task, rows.rows_of(receiver))
+                yield from told(receiver, receive, context, task, rows.rows_of(receiver))
 
     return run
 

@@ -1,8 +1,8 @@
 """Tasks, and the rows between them, as rows of DataFrames: Spark's own shuffle brings them to where they are needed.
 
-A parcel goes to a reader, which is one Spark task. It holds pickled tasks, or a block of rows in Arrow's stream
-format. So a worker loads the tasks that it runs and no other, and rows spill, are sent again and survive lost executors
-as all of Spark's do.
+A parcel goes to a reader, which is one Spark task. It holds pickled tasks, a piece of an exchange file that they read,
+or a block of rows in Arrow's stream format. So a worker loads the tasks that it runs and no other, and rows spill, are
+sent again and survive lost executors as all of Spark's do.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ READERS_PER_CORE: Final = 2
 READER_BYTES: Final = 256 << 20
 """About what one of these tasks reads and writes: so there are more of them for large work."""
 
-FAILURE, TASK = -2, -1
-"""In place of a sender's number: the parcel holds the error of a sender, or tasks of the reader; these come first."""
+PIECE, FAILURE, TASK = -3, -2, -1
+"""In place of a sender's number: the parcel holds a piece of an exchange file, the error of a sender, or tasks of the
+reader; these come first, in this order."""
 
 TASKS_PER_PARCEL: Final = 100
 """Tasks of a write say alike where and how they write: pickled together, they say it once."""

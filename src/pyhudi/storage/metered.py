@@ -21,7 +21,6 @@ _PURPOSES: Final = (
     (".hoodie/.temp/", "markers"),
     (".hoodie/.heartbeat/", "heartbeats"),
     (".hoodie/.locks/", "locks"),
-    (".hoodie/.aux/.exchange/", "exchange"),
     (".hoodie/.aux/", "coordination"),
     (".hoodie/timeline/history/", "archive"),
     (".hoodie/archived/", "archive"),

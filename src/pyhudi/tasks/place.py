@@ -14,15 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import ExchangeFolder, FilePart, Segment, open_exchange, read_segment
 from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.buckets import HashRing, Numbers, ring_hashes, simple_hashes
 from pyhudi.format.hash_fields import differ_between_releases
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.io.exchange import ExchangeFolder, Segment, open_exchange, read_segment
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
-from pyhudi.tasks.route import Routes, StagedChanges, changes_of, routed_rows
+from pyhudi.tasks.route import Routes, StagedChanges, changes_of, parts_of_split, routed_rows
 from pyhudi.tasks.row_changes import DELETING, INSERTING, UPDATING, Change, ChangeKeys, check_absent
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
@@ -98,6 +98,16 @@ class PlaceTask:
     left_out: tuple[Segment, ...] = ()
     key_fields: int | None = None
     changes: ChangeKeys | None = None
+
+    def reads(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads to send the rows."""
+        yield from parts_of_split(self.split)
+        for segment in self.left_out:
+            yield segment.part
+
+    def reads_to_count(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads to count the rows."""
+        return (part for part in self.reads() if part.path != self.split.rows_path)
 
 
 Place = tuple[int, str, int]

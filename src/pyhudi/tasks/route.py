@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import ExchangeFolder, ExchangeReader, FilePart, Segment, open_exchange, read_segment
 from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.io.exchange import ExchangeFolder, Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
@@ -69,6 +69,19 @@ class RouteTask:
     writes_tagged: bool
     delete_tagged: bool
     changes: ChangeKeys | None = None
+
+    def reads(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads."""
+        yield from parts_of_split(self.split)
+        for segment in self.tags:
+            yield segment.part
+
+
+def parts_of_split(split: StagedSplit) -> Iterator[FilePart]:
+    """The rows and the keys of a split, as parts of files; none of one without rows."""
+    if split.rows:
+        yield FilePart(split.rows_path)
+        yield FilePart(split.keys_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +244,7 @@ def _new_routes(
             yield Routes(new, assignments, np.full(len(new), NEW_RECORD, np.int64), np.zeros(len(new), np.bool_))
 
 
-def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _chunks(reader: ExchangeReader) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows file in pieces of about `CHUNK_BYTES`, each with the number of its first row."""
     first, pending, size = 0, [], 0
     for number in range(reader.num_record_batches):

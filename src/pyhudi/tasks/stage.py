@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.exchange_files import ExchangeFolder, ExchangeWriter, open_exchange, remove_exchange
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.pieces import cuts, one_batch, row_bytes, within_arrays
 from pyhudi.format.schema.meta_columns import COMMIT_SEQNO, PARTITION_PATH, RECORD_KEY
-from pyhudi.io.exchange import ExchangeFolder, ExchangeWriter, open_exchange
 from pyhudi.io.log.records import delete_mask
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.merge.control_columns import DELETED, FRESH
@@ -195,7 +195,7 @@ def merged_versions(
             several.append(batch.filter(again))
             single = batch.filter(pc.invert(again))
             yield single.append_column(FRESH, pa.repeat(False, single.num_rows))
-    storage.delete(path)
+    remove_exchange(storage, path)
     versions = pa.Table.from_batches(several)
     if versions.num_rows:
         yield from _merged(task, versions, identity).to_batches()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pyhudi.config.enums import BucketEngine
 from pyhudi.config.options_buckets import NUMBER_KEY
+from pyhudi.engine.exchange_files import ExchangeFolder, TaskFiles
 from pyhudi.errors import AlreadyExistsError, ConfigError, CorruptDataError
 from pyhudi.format.buckets import (
     INITIAL_INSTANT,
@@ -75,7 +76,7 @@ def hashed(batch: Batch, index: BucketIndex) -> Placement:
     assignments = [
         _assignment(batch, number, place, stored.get(place[1:]), rows[place]) for number, place in enumerate(places)
     ]
-    return _placement(tasks, assignments, places)
+    return _placement(batch.folder, tasks, assignments, places)
 
 
 def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
@@ -118,10 +119,11 @@ def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
             )
         )
     resizes = frozenset(resize.instant_time for resize in rings.resizes.values())
-    return _placement(tasks, assignments, places, resizes)
+    return _placement(batch.folder, tasks, assignments, places, resizes)
 
 
 def _placement(
+    folder: ExchangeFolder,
     tasks: Sequence[PlaceTask],
     assignments: Sequence[FileAssignment],
     places: Sequence[Place],
@@ -129,7 +131,8 @@ def _placement(
 ) -> Placement:
     assignment_of = {place: number for number, place in enumerate(places)}
     send = functools.partial(send_placed, assignment_of)
-    return Placement(FilePlan(tuple(assignments), {}), send, tasks, resizes)
+    files = TaskFiles(folder, PlaceTask.reads, writes=False)
+    return Placement(FilePlan(tuple(assignments), {}), send, tasks, files, resizes)
 
 
 def _tasks(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, ...]) -> list[PlaceTask]:
@@ -155,7 +158,8 @@ def _count_rows(batch: Batch, tasks: Sequence[PlaceTask]) -> Mapping[Place, int]
     """How many rows of the batch go to each place that has any. One round of tasks over their keys."""
     size = sum(split.bytes for split in batch.splits)
     rows: Counter[Place] = Counter()
-    for counts in batch.job.engine.map(count_places, tasks, size_bytes=size, description="find buckets"):
+    files = TaskFiles(batch.folder, PlaceTask.reads_to_count, writes=False)
+    for counts in batch.job.engine.map(count_places, tasks, size_bytes=size, description="find buckets", files=files):
         rows.update(dict(counts))
     return rows
 

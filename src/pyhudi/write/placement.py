@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.enums import DuplicatePolicy
+from pyhudi.engine.exchange_files import ExchangeFolder, TaskFiles
 from pyhudi.engine.protocol import AddressedRows, TaskContext
 from pyhudi.errors import InvalidRequestError
 from pyhudi.events import KeysLookedUp
@@ -22,7 +23,6 @@ from pyhudi.format.timeline.instant import Action
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.selection import index_of, scope_of
 from pyhudi.index.tombstones import bar_late_rows, tag_returning_rows
-from pyhudi.io.exchange import ExchangeFolder
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
 from pyhudi.metadata_table.partitions.record_index import LEARNED_BY_INDEX
 from pyhudi.services.clustering.hash_rings import Resizes
@@ -58,7 +58,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The files of a write. `send` and `senders`: the tasks that send the staged rows to them (`Exchange`).
+    """The files of a write. `send` and `senders`: the tasks that send the staged rows to them (`Exchange`), by `files`.
 
     `resizes`: pending clusterings whose old and new file groups both get the rows, so that they are not in the way.
     `learned`: what the indexes of the metadata table are to know of the lookup (`Change.learned`).
@@ -67,6 +67,7 @@ class Placement:
     plan: FilePlan
     send: Callable[[TaskContext, Any], Iterator[AddressedRows]]
     senders: Sequence[Any]
+    files: TaskFiles[Any]
     resizes: frozenset[str] = frozenset()
     learned: Mapping[str, Any] = field(default_factory=lambda: NOTHING_LEARNED)
 
@@ -88,7 +89,8 @@ def searched(batch: Batch) -> Placement:
         if file_slice in assignment_of
     }
     send = functools.partial(send_routed, assignment_of_file)
-    return Placement(plan, send, _route_tasks(batch, tagged, plan), learned=learned)
+    files = TaskFiles(batch.folder, RouteTask.reads, writes=False)
+    return Placement(plan, send, _route_tasks(batch, tagged, plan), files, learned=learned)
 
 
 def look_up(batch: Batch, *, in_buckets: bool = False) -> Tagged:

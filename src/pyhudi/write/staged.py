@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyhudi.config.enums import Arrangement, BucketEngine
 from pyhudi.config.option import OptionWarning
+from pyhudi.engine.exchange_files import ExchangeFolder
 from pyhudi.engine.protocol import Distribution, Exchange, TaskContext
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
@@ -22,7 +23,6 @@ from pyhudi.format.metadata.replace import encode_requested_replace_metadata, re
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.schema.type_at import type_at
 from pyhudi.format.timeline.instant import Action
-from pyhudi.io.exchange import ExchangeFolder
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.hash_rings import Resizes, mark_rings, put_rings, renewed_rings, with_buckets
 from pyhudi.services.clustering.schedule import roll_back_clusterings
@@ -42,7 +42,6 @@ from pyhudi.tasks.settings import log_settings
 from pyhudi.tasks.stage import StagedSplit, StageTask, stage_split
 from pyhudi.transaction.conflicts.check import check_rows_read
 from pyhudi.transaction.conflicts.footprint import Reads
-from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.transaction import Transaction, mark_inflight
 from pyhudi.write.bucket_placement import hashed, make_rings
 from pyhudi.write.finish import committed, makes_empty_commit, take_back, without_commit, write_transaction
@@ -60,10 +59,9 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
     Cost: one pass over the input; the key columns of the base files that may hold a key; a rewrite of each touched
     file group. Rows of the input never pass through the driver.
     """
-    storage, settings = job.table.storage, job.transaction_settings
+    storage = job.table.storage
     write = _combining(job, write)
-    spills = job.merging.spill.folder
-    with exchange_folder(job.engine, storage, settings.heartbeat, job.environment, spills) as folder:
+    with job.engine.exchange_folder(job.environment.ids.uuid(), job.merging.spill.folder) as folder:
         splits = _stage(job, rows, write, folder)
         check_date_folders(job.table, job.keys, {part.partition_path for split in splits for part in split.partitions})
         replaces = isinstance(write, Overwrite)
@@ -163,7 +161,7 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: ExchangeFolder)
         by_key = replace(distribution, arrangement=Arrangement.BY_KEY, key_columns=fields, key_types=types)
         distribution = replace(by_key, keeps_order=not keys_only and not task.rules.ordering_fields)
     staged = job.engine.map_splits(
-        rows, functools.partial(stage_split, task), distribution=distribution, description="stage rows"
+        rows, functools.partial(stage_split, task), distribution=distribution, description="stage rows", folder=folder
     )
     return tuple(split for split in staged if split.rows)
 
@@ -266,6 +264,7 @@ def _write_files(batch: Batch, target: WriteTarget, placement: Placement, ahead:
             sent_bytes=2 * staged_bytes,
             spill=job.merging.spill,
             description="write files",
+            files=placement.files,
         )
     )
     return [stat for stats in written for stat in stats]

@@ -22,13 +22,13 @@ from tests.support.tables import (
     SCHEMA,
     Row,
     SplitEngine,
+    acting_at_staging,
     contents,
     log_files,
     new_table,
     open_table,
     rehandled,
     rows,
-    staging_on_the_store,
 )
 
 import pyhudi
@@ -503,19 +503,23 @@ def meanwhile(inner: Storage, at: str, act: Callable[[pyhudi.HudiTable], object]
     return FaultStorage(inner, before=hook)
 
 
-@pytest.mark.parametrize("at", [".arrow", "inflight"])
+@pytest.mark.parametrize("at", ["staging", "inflight"])
 def test_a_merge_gives_way_to_a_write_of_rows_that_it_read_and_is_run_again_if_asked(at: str) -> None:
     table = table_of("cow", *STORED)
-    storage = meanwhile(table.handle.state.storage, at, lambda t: t.upsert(rows((3, "rome", 8, "theirs"))))
+    inner = table.handle.state.storage
+    storage = meanwhile(inner, at, lambda t: t.upsert(rows((3, "rome", 8, "theirs"))))
     source = pa.table({"id": [3, 9]})
 
     def run(**options: str) -> None:
-        writer = staging_on_the_store(open_table(storage, **COMMIT_TIME, **options))
+        writer = open_table(storage, **COMMIT_TIME, **options)
+        if at == "staging":
+            other = open_table(inner, **COMMIT_TIME)
+            writer = acting_at_staging(writer, lambda: other.upsert(rows((3, "rome", 8, "theirs"))))
         merge = writer.merge(source, on="id")
         merge = merge.when_matched_update(set={"ts": pc.field("target.ts") + 1})
         merge.when_not_matched_insert(values={"id": "id", "city": pc.scalar("bern"), "ts": 0}).execute()
 
-    if at == ".arrow":
+    if at == "staging":
         with pytest.raises(WriteConflictError):
             run()
         assert now(table) == {STORED[0], STORED[1], (3, "rome", 8, "theirs"), STORED[3]}

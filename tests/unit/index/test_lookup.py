@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tables import contents, new_table, open_table, rows
 
+from pyhudi.engine.exchange_files import ExchangeFolder, read_segment
 from pyhudi.engine.protocol import TaskContext, spread
 from pyhudi.format.bloom import BLOOM_FILTER_KEY, MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
 from pyhudi.format.file_names import BaseFileName, LogFileName
@@ -23,7 +24,6 @@ from pyhudi.index.protocol import KeyScope, Lookup, SliceToSearch
 from pyhudi.index.search import to_search
 from pyhudi.index.tagging import TagTask, tag_files
 from pyhudi.io.base_file import BaseFileFooter
-from pyhudi.io.exchange import ExchangeFolder, read_segment
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
@@ -154,7 +154,7 @@ def _staged(
     from pyhudi.format.keys.generator import key_generator_from_table
 
     table = open_table(storage)
-    folder = ExchangeFolder(storage.spec, ".hoodie/.aux/.exchange/test")
+    folder = ExchangeFolder(storage.spec, "exchanged/test")
     task = StageTask(
         folder=folder,
         keys=key_generator_from_table(table.handle.state.config.values, table.handle.state.version, {}),

@@ -18,7 +18,7 @@ from tests.support.tables import contents, rehandled
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import Distribution, TaskContext
+from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
@@ -59,27 +59,23 @@ class TwiceEngine(LocalEngine):
     def repeats_tasks(self) -> bool:
         return True
 
-    def map(
-        self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], *, size_bytes: int, description: str
-    ) -> list[R]:
+    def map(self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], **how: Any) -> list[R]:
         def both(context: TaskContext, task: T) -> R:
             return self._attempts(lambda again: function(again, task), context)
 
-        return super().map(both, tasks, size_bytes=size_bytes, description=description)
+        return super().map(both, tasks, **how)
 
     def map_splits(
         self,
         rows: Any,
         function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
-        *,
-        distribution: Distribution,
-        description: str,
+        **how: Any,
     ) -> list[R]:
         def both(context: TaskContext, batches: Iterator[pa.RecordBatch]) -> R:
             kept = list(batches)
             return self._attempts(lambda again: function(again, iter(kept)), context)
 
-        return super().map_splits(rows, both, distribution=distribution, description=description)
+        return super().map_splits(rows, both, **how)
 
     def _attempts(self, run: Callable[[TaskContext], R], context: TaskContext) -> R:
         results = [

@@ -13,7 +13,6 @@ from tests.support.tables import NO_PROCESS, CountingLocks, environment, new_tab
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
-from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSettings
 from pyhudi.transaction.locks.waiting import wait_for
 
@@ -32,35 +31,10 @@ def beat(storage: Storage, path: str, *, pid: int) -> None:
     storage.put(path, json.dumps({**json.loads(storage.read(path)), "pid": pid}).encode())
 
 
-def exchange_folders(storage: Storage, count: int, *, pid: int) -> None:
-    for number in range(count):
-        folder = f"{EXCHANGE_FOLDER}/{number:02}000000-0000-0000-0000-000000000000"
-        beat(storage, f"{folder}/owner", pid=pid)
-
-
 def requests_of_an_upsert(storage: MemoryStorage) -> Counter[str]:
     store = FaultStorage(storage)
     open_table(store).upsert(rows((1, "oslo", 2, "b")))
     return Counter(operation.name for operation in store.operations)
-
-
-def test_of_many_exchange_folders_of_living_writers_a_write_looks_at_few() -> None:
-    counts = {}
-    for others in (2, 12):
-        storage = table_in_memory()
-        exchange_folders(storage, others, pid=os.getpid())
-        counts[others] = requests_of_an_upsert(storage)
-        assert len(storage.list_recursive(EXCHANGE_FOLDER)) == others
-
-    assert counts[12] == counts[2]
-
-
-def test_all_exchange_folders_of_dead_writers_go_with_the_next_write() -> None:
-    storage = table_in_memory()
-    exchange_folders(storage, 12, pid=NO_PROCESS)
-    requests_of_an_upsert(storage)
-
-    assert storage.list_recursive(EXCHANGE_FOLDER) == ()
 
 
 def locks_taken(storage: MemoryStorage) -> int:

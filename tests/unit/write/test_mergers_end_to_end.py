@@ -18,7 +18,7 @@ from tests.support.tables import SplitEngine, environment, rehandled
 import pyhudi
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import Distribution, TaskContext
+from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import (
     ConfigError,
     HudiError,
@@ -687,16 +687,14 @@ class Interrupted(LocalEngine):
         self,
         rows: Any,
         function: Callable[[TaskContext, Iterator[pa.RecordBatch]], Any],
-        *,
-        distribution: Distribution,
-        description: str,
+        **how: Any,
     ) -> list[Any]:
-        self._act(description)
-        return super().map_splits(rows, function, distribution=distribution, description=description)
+        self._act(how["description"])
+        return super().map_splits(rows, function, **how)
 
-    def map(self, function: Any, items: Any, *, size_bytes: int, description: str) -> list[Any]:
-        self._act(description)
-        return super().map(function, items, size_bytes=size_bytes, description=description)
+    def map(self, function: Any, items: Any, **how: Any) -> list[Any]:
+        self._act(how["description"])
+        return super().map(function, items, **how)
 
 
 @pytest.mark.parametrize("at", ["stage rows", "write files"])

@@ -45,7 +45,7 @@ def unexplained(storage: MemoryStorage) -> list[str]:
         for instant in state.timeline.completed_writes
         for path in load_commit_metadata(storage, instant, state.version).paths()
     }
-    kept = (".hoodie/.temp/", ".hoodie/.heartbeat/", ".hoodie/.aux/.exchange/", ".hoodie/.aux/.intents/")
+    kept = (".hoodie/.temp/", ".hoodie/.heartbeat/", ".hoodie/.aux/.intents/")
     paths = [info.path for info in storage.list_recursive("")]
     return [
         path

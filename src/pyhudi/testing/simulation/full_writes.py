@@ -40,11 +40,11 @@ class _OutlivedEngine(LocalEngine):
         """See `Engine.repeats_tasks`."""
         return True
 
-    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+    def map(self, function: Any, tasks: Sequence[Any], **how: Any) -> list[Any]:
         """See `Engine.map`."""
         if tasks and hasattr(tasks[0], "target"):
             self._collect(function, [(task,) for task in tasks])
-        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+        return super().map(function, tasks, **how)
 
     def exchange(self, exchange: Exchange[Any, Any, Any]) -> list[Any]:
         """See `Engine.exchange`."""

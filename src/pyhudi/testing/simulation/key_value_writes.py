@@ -333,13 +333,13 @@ class ThinEngine(LocalEngine):
 
     parallelism: int = 1
 
-    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+    def map(self, function: Any, tasks: Sequence[Any], **how: Any) -> list[Any]:
         """See `Engine.map`."""
         if tasks and isinstance(tasks[0], CompactTask):
             return [_compact(task) for task in tasks]
         if tasks and isinstance(tasks[0], ClusterTask):
             return [_cluster(task) for task in tasks]
-        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+        return super().map(function, tasks, **how)
 
 
 def _compact(task: CompactTask) -> WriteStat:

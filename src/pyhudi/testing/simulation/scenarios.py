@@ -54,7 +54,6 @@ from pyhudi.testing.simulation.scheduler import AGES_MS, Powers
 from pyhudi.testing.simulation.simulated import NoLocks
 from pyhudi.testing.simulation.stage import Role, Stage, serve, values, write
 from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
-from pyhudi.transaction.exchange_folder import shared_exchange_folder
 from pyhudi.transaction.locks.storage_based import StorageLocks
 from pyhudi.transaction.settings import TransactionSettings
 
@@ -243,9 +242,6 @@ def recover(seat: Seat) -> None:
     settings = TransactionSettings()
     table = finish_what_died(load_table(seat.storage), settings, seat.environment)
     roll_back_failed_writes(table, settings, seat.environment)
-    if seat.kind.is_whole:
-        with shared_exchange_folder(seat.storage, settings.heartbeat, seat.environment):
-            pass
 
 
 def finish(seat: Seat) -> None:

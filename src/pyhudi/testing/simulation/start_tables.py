@@ -253,15 +253,7 @@ class Seat:
 
 
 class SimulatedEngine(LocalEngine):
-    """A local engine with its exchange files on the table's store, as on a cluster, so that the simulator sees them.
-
-    Simulated writes make files of attempts that do not count, as tasks of a cluster do.
-    """
-
-    @property
-    def on_one_machine(self) -> bool:
-        """See `Engine.on_one_machine`."""
-        return False
+    """A local engine whose simulated writes make files of attempts that do not count, as tasks of a cluster do."""
 
     @property
     def repeats_tasks(self) -> bool:

@@ -50,9 +50,9 @@ class CountingTasks(LocalEngine):
         super().__init__(parallelism=1)
         object.__setattr__(self, "steps", {})
 
-    def map(self, function: Any, tasks: Any, *, size_bytes: int, description: str) -> Any:
-        self.steps[description] = len(tasks)  # type: ignore[attr-defined]
-        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+    def map(self, function: Any, tasks: Any, **how: Any) -> Any:
+        self.steps[how["description"]] = len(tasks)  # type: ignore[attr-defined]
+        return super().map(function, tasks, **how)
 
 
 def test_records_of_many_base_files_are_counted_in_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

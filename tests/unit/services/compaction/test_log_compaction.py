@@ -109,9 +109,9 @@ def test_log_that_is_written_while_logs_are_looked_into_waits_for_the_next_plan(
     table = unpacked("v9-basic", tmp_path)
 
     class WritesMeanwhile(SplitEngine):
-        def map(self, function: Any, tasks: Any, *, size_bytes: int, description: str) -> list[Any]:
-            found = super().map(function, tasks, size_bytes=size_bytes, description=description)
-            if description == "look into logs":
+        def map(self, function: Any, tasks: Any, **how: Any) -> list[Any]:
+            found = super().map(function, tasks, **how)
+            if how["description"] == "look into logs":
                 again = pyhudi.HudiTable.for_path(str(tmp_path / "table"))
                 again.upsert(_row_with_logs(again), hudi_options={"hoodie.compact.inline": "false"})
             return found

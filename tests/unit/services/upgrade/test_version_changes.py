@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.crashes import BEFORE, COW, MOR, copied, crash_images, effects_of, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import StepClock, contents, environment, new_table, open_table, staging_on_the_store
+from tests.support.tables import StepClock, acting_at_staging, contents, environment, new_table, open_table
 
 import pyhudi
 from pyhudi.errors import (
@@ -234,20 +234,18 @@ def test_write_that_loaded_the_table_before_is_refused_and_may_be_run_again(leg:
     storage = prepared(next(each for each in COW if each.version == start))
     changed: list[pyhudi.VersionChanged] = []
 
-    def meanwhile(_: str, path: str) -> None:
-        if not changed:
-            changed.append(change(opened(storage), to))
+    def meanwhile() -> None:
+        changed.append(change(opened(storage), to))
 
-    early = FaultStorage(storage, before=meanwhile)
     with pytest.raises(WriteConflictError, match="version"):
-        staging_on_the_store(opened(early)).upsert(rows((3, "rome", 7, "later")))
+        acting_at_staging(opened(storage), meanwhile).upsert(rows((3, "rome", 7, "later")))
     assert contents(storage) == BEFORE
     opened(storage).upsert(rows((3, "rome", 7, "later")))
     assert (3, "rome", 7, "later") in contents(storage)
 
 
 def before_effect(number: int, act: Callable[[], None]) -> Hook:
-    """A hook that acts before the effect of this number, counted from 1."""
+    """A hook that acts before the effect of this number, counted from 1; 0: never."""
     seen: list[str] = []
 
     def hook(_: str, path: str) -> None:
@@ -263,9 +261,9 @@ def test_change_between_any_two_effects_of_a_write_leaves_both_or_one_of_them(le
     start, to = leg
     given = prepared(next(each for each in COW if each.version == start))
     write = (3, "rome", 7, "later")
-    effects = effects_of(given, lambda table: staging_on_the_store(table).upsert(rows(write)))
+    effects = effects_of(given, lambda table: table.upsert(rows(write)))
     outcomes = set()
-    for number in range(1, len(effects) + 1):
+    for number in range(len(effects) + 1):
         storage = copied(given)
         told: list[str] = []
 
@@ -278,7 +276,7 @@ def test_change_between_any_two_effects_of_a_write_leaves_both_or_one_of_them(le
 
         try:
             writer = opened(FaultStorage(storage, before=before_effect(number, meet)))
-            staging_on_the_store(writer).upsert(rows(write))
+            (writer if number else acting_at_staging(writer, meet)).upsert(rows(write))
             told.append("written")
         except WriteConflictError:
             told.append("gave way")

@@ -10,16 +10,15 @@ from tests.support.tables import new_table, open_table, rows
 
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
-from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 
 
-def test_write_of_one_machine_puts_no_exchange_file_on_the_store() -> None:
+def test_write_puts_no_exchange_file_on_the_store() -> None:
     storage = MemoryStorage()
     new_table(storage).upsert(rows((1, "oslo", 1, "a")))
     store = FaultStorage(storage)
     open_table(store).upsert(rows((1, "oslo", 2, "b"), (2, "rome", 2, "b")))
 
-    assert [operation.path for operation in store.operations if operation.path.startswith(f"{EXCHANGE_FOLDER}/")] == []
+    assert [operation.path for operation in store.operations if operation.path.endswith(".arrow")] == []
 
 
 def test_exchange_files_are_in_the_folder_of_the_option_and_gone_after_the_write(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyhudi.io import exchange
-from pyhudi.io.exchange import ExchangeFiles, ExchangeWriter
+from pyhudi.engine import exchange_files
+from pyhudi.engine.exchange_files import ExchangeFiles, ExchangeWriter
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
 
@@ -22,7 +22,7 @@ def test_batches_come_from_their_files_however_few_may_be_open(
         with ExchangeWriter(storage, name, pa.schema([("row", pa.string())])) as writer:
             for number in range(2):
                 writer.write(pa.RecordBatch.from_pydict({"row": [f"{name}{number}"]}))
-    monkeypatch.setattr(exchange, "OPEN_FILES_MAX", limit)
+    monkeypatch.setattr(exchange_files, "OPEN_FILES_MAX", limit)
 
     with ExchangeFiles(storage) as files:
         read = [files.batch(name, number).column("row")[0].as_py() for number in (1, 0) for name in NAMES[: 2 + number]]

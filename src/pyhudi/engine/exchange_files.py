@@ -1,28 +1,31 @@
-"""Exchange files: rows that one task writes for another, as Arrow IPC files.
+"""Exchange files: rows that one task writes for another.
 
 They have the attempt of their task in their names, need not survive a crash of the machine, and are deleted at the end
-of the write. A file is a list of record batches that can be read one by one.
+of the write. A file is a list of record batches that can be read one by one: an Arrow IPC file of this machine, or what
+an engine brings in pieces from another one (`file_pieces.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final
+from typing import IO, Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from pyhudi.errors import CorruptDataError
+from pyhudi.engine.file_pieces import lost_rows, pieces_of, taken_by
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.storage.protocol import Storage, StorageSpec
 
 OPEN_FILES_MAX: Final = 64
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeFolder:
-    """Where the exchange files of a write are: a folder of a store that all its tasks reach."""
+    """The exchange files of a write: a folder of the machine of this process, and what its engine brings elsewhere."""
 
     storage: StorageSpec
     path: str
@@ -37,6 +40,47 @@ class ExchangeFolder:
         return ExchangeFolder(self.storage, f"{self.path}/{name}")
 
 
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The batches of an exchange file that a task reads; None: all of them."""
+
+    path: str
+    batches: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles(Generic[T]):
+    """The exchange files of the tasks of a step, which an engine brings to where the tasks run.
+
+    Attributes:
+        folder: that of the write.
+        reads: which parts of files a task reads.
+        writes: whether tasks write files, which tasks of later steps read.
+    """
+
+    folder: ExchangeFolder
+    reads: Callable[[T], Iterable[FilePart]]
+    writes: bool = True
+
+
+class ExchangeReader(Protocol):
+    """Reads the batches of an exchange file."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        ...
+
+    @property
+    def num_record_batches(self) -> int:
+        """The number of batches."""
+        ...
+
+    def get_batch(self, number: int, /) -> pa.RecordBatch:
+        """A batch by its number."""
+        ...
+
+
 class ExchangeWriter:
     """Writes one exchange file, batch by batch. A context manager; afterwards `bytes` is the size of the file."""
 
@@ -45,8 +89,14 @@ class ExchangeWriter:
         self.batches = 0
         self.rows = 0
         self.bytes = 0
-        self._sink = storage.open_output(path, durable=False)
-        self._writer = pa.ipc.new_file(self._sink, schema)
+        self._pieces = taken_by()
+        self._sink: IO[bytes] | None = None
+        self._writer: Any = None
+        if self._pieces is not None:
+            self._pieces.begin(path)
+        else:
+            self._sink = storage.open_output(path, durable=False)
+            self._writer = pa.ipc.new_file(self._sink, schema)
 
     def __enter__(self) -> ExchangeWriter:
         return self
@@ -54,15 +104,21 @@ class ExchangeWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if self._pieces is not None:
+            if kind is not None:
+                self._pieces.drop(self.path)
+        elif self._sink is not None and kind is None:
             self._writer.close()
             self._sink.close()
-        else:
+        elif self._sink is not None:
             self._sink.__exit__(kind, error, trace)
 
     def write(self, batch: pa.RecordBatch) -> int:
         """Append a batch and return its number in the file."""
-        self._writer.write_batch(batch)
+        if self._pieces is not None:
+            self._pieces.write(self.path, batch)
+        else:
+            self._writer.write_batch(batch)
         self.batches += 1
         self.rows += batch.num_rows
         self.bytes += batch.nbytes
@@ -76,6 +132,11 @@ class Segment:
     path: str
     batches: tuple[int, ...]
     rows: int
+
+    @property
+    def part(self) -> FilePart:
+        """What is read of the file."""
+        return FilePart(self.path, self.batches)
 
 
 def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]:
@@ -94,7 +155,7 @@ class ExchangeFiles:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._cleanup = ExitStack()
-        self._readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
+        self._readers: dict[str, ExchangeReader] = {}
 
     def __enter__(self) -> ExchangeFiles:
         return self
@@ -116,9 +177,20 @@ class ExchangeFiles:
 
 
 @contextmanager
-def open_exchange(storage: Storage, path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    """A reader over an exchange file's batches."""
-    source = storage.open_input(path)
+def open_exchange(storage: Storage, path: str) -> Iterator[ExchangeReader]:
+    """A reader over an exchange file's batches.
+
+    Raises:
+        StagedRowsLostError: the file is gone. One that came of the same rows later has another name.
+    """
+    pieces = pieces_of(path)
+    if pieces is not None:
+        yield pieces.reader(path)
+        return
+    try:
+        source = storage.open_input(path)
+    except NotFoundError as error:
+        raise lost_rows(path) from error
     try:
         try:
             reader = pa.ipc.open_file(source)
@@ -129,3 +201,12 @@ def open_exchange(storage: Storage, path: str) -> Iterator[pa.ipc.RecordBatchFil
         yield reader
     finally:
         source.close()
+
+
+def remove_exchange(storage: Storage, path: str) -> None:
+    """Remove an exchange file that the same task has written."""
+    pieces = pieces_of(path)
+    if pieces is not None:
+        pieces.drop(path)
+    else:
+        storage.delete(path)
