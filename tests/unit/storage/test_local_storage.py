@@ -59,6 +59,13 @@ def _all_names(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_symlink() or not path.is_dir())
 
 
+def synced_paths(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of all that is synced from now on."""
+    paths: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: paths.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+    return paths
+
+
 class TestDurability:
     @pytest.mark.parametrize("name", WRITES)
     def test_content_is_synced_before_the_name_appears_and_the_name_after(
@@ -91,8 +98,7 @@ class TestDurability:
         self, storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         storage.put("a/scratch", b"", durable=False)
-        synced: list[str] = []
-        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+        synced = synced_paths(monkeypatch)
 
         storage.put_if_absent("a/file", b"")
 
@@ -104,8 +110,7 @@ class TestDurability:
         storage.put("a/file", b"")
         (root / "a").rename(root / "old")
         (root / "a").mkdir()
-        synced: list[str] = []
-        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+        synced = synced_paths(monkeypatch)
 
         storage.put("a/file", b"")
 
@@ -122,8 +127,7 @@ class TestDurability:
             storage.read(f"{name}/file")
         (root / "a").rename(root / "old")
         (root / "a").mkdir()
-        synced: list[str] = []
-        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+        synced = synced_paths(monkeypatch)
 
         storage.put("a/file", b"")
 
