@@ -14,6 +14,8 @@ from pyspark.sql import functions as sql
 from tests.support.spark import temporarily
 
 import pyhudi
+from pyhudi.index import search
+from pyhudi.spark import engine
 
 SCHEMA = pa.schema([("id", pa.string()), ("city", pa.string()), ("value", pa.float64()), ("copy", pa.float64())])
 ROWS = 60
@@ -93,6 +95,24 @@ def test_calls_of_workers_come_with_their_results(spark: Any, tmp_path: Path) ->
 
     # Each of the workers may put the metadata of the partition, too.
     assert result.files < result.calls["data"]["PUT"] <= 2 * result.files
+
+
+def test_calls_of_tasks_that_send_rows_come_with_the_results_of_those_that_get_them(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pyhudi.HudiTable.create(str(tmp_path / "t"), schema=SCHEMA, record_key="id", partition_by="city")
+    rows = spark.range(0, 6, 1, 3).selectExpr(
+        "cast(id as string) as id", "'c' as city", "1.0D as value", "1.0D as copy"
+    )
+    files = table.bulk_insert(rows).files
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES_MAX", 0)
+    monkeypatch.setattr(search, "READ_KEYS_MAX", 0)
+    monkeypatch.setattr(search, "JOIN_COSTS", 0)
+
+    result = table.upsert(rows)
+
+    # Each file is read by a task that sends its keys, and by the one that writes its next version.
+    assert result.calls["data"]["GET"] == 2 * files
 
 
 @pytest.mark.parametrize("joins", [False, True], ids=["by key", "by a join"])

@@ -41,9 +41,10 @@ from pyhudi.spark.capabilities import arguments_of_thread
 from pyhudi.spark.decimals import crossing_rows, crossing_schema, restored
 from pyhudi.spark.frames import under
 from pyhudi.spark.kept_files import KeptFiles, StepFiles, tasks_with_files
-from pyhudi.spark.outcomes import pickled
+from pyhudi.spark.outcomes import NO_TASK, pickled
 from pyhudi.spark.parcels import (
     BATCH_LIMITS,
+    CALLED,
     FAILURE,
     PARCEL_DDL,
     READER_BYTES,
@@ -67,6 +68,7 @@ from pyhudi.spark.settings import is_connect, runs_here, setting
 from pyhudi.spark.task_jobs import InArrow, results_of_tasks
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
+from pyhudi.storage.metered import begin_counting_task
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -389,11 +391,13 @@ def _sending(exchange: Exchange[S, T, R], reader_of: npt.NDArray[np.int64], stag
         begin_task()
         with FilePieces(parent) as files:
             for sender, task in tasks_with_files(batches, files):
-                number = itertools.count()
+                number, meter = itertools.count(), begin_counting_task()
                 try:
                     for addressed in send(_task_context(sender, stage), task):
                         for reader, block in blocks(addressed, reader_of):
                             yield parcel(reader, sender, next(number), block)
+                    if calls := meter.totals():
+                        yield parcel(0, CALLED, sender, pickled(True, None, calls))
                 except HudiError as error:
                     # Every reader is told, so that none of them begins.
                     failure = pickled(False, error)
@@ -417,7 +421,9 @@ def _receiving(exchange: Exchange[S, T, R], step: StepFiles, stage: int) -> InAr
                     if _task_context(None, stage).partition == 0:
                         yield failed(number, content)
                     return
-                if sender == TASK:
+                if sender == CALLED:
+                    yield failed(NO_TASK, content)
+                elif sender == TASK:
                     tasks.update(tasks_of(number, content))
                 else:
                     rows.add(rows_of_block(content))

@@ -83,7 +83,7 @@ def kept_outcome(folder: str | None, task: int, function: Callable[..., Any], *g
 
 
 def kept_failure(task: int, content: bytes) -> pa.RecordBatch:
-    """A pickled error as rows of `KEPT_DDL`."""
+    """A pickled outcome as rows of `KEPT_DDL`."""
     return _without_file(outcome_rows(task, content))
 
 
@@ -291,7 +291,7 @@ class StepFiles:
 
     @property
     def failed(self) -> Callable[[int, bytes], pa.RecordBatch]:
-        """What is emitted of a pickled error."""
+        """What is emitted of a pickled outcome."""
         return kept_failure if self.writes else outcome_rows
 
     @property

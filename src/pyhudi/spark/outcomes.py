@@ -37,6 +37,9 @@ OutcomeTuple: TypeAlias = tuple[int, int, int, bytes]
 PIECE_BYTES: Final = 1 << 20
 """A longer outcome comes in pieces of so much, each a row: Spark may refuse to collect it at once."""
 
+NO_TASK: Final = -1
+"""In place of a task: the outcome is not one of its own, but has calls to the store alone."""
+
 RESULT_BYTES: Final = 256 << 10
 """What the result of one task takes at most, as a rule."""
 PARTS_OF_LARGE: Final = 64
@@ -131,6 +134,8 @@ def collected(outcomes: DataFrame | RDD[OutcomeTuple], description: str, *, task
                 # Written by `outcome` in a worker of this session.
                 succeeded, value, calls = pickle.loads(content)  # noqa: S301
                 count_calls_of_task(calls)
+                if index == NO_TASK:
+                    continue
                 if index in results or index in failures:
                     raise InternalError("Spark returned two results for one task", task=index, step=description)
                 (results if succeeded else failures)[index] = value

@@ -38,9 +38,9 @@ READERS_PER_CORE: Final = 2
 READER_BYTES: Final = 256 << 20
 """About what one of these tasks reads and writes: so there are more of them for large work."""
 
-PIECE, FAILURE, TASK = -3, -2, -1
-"""In place of a sender's number: the parcel holds a piece of an exchange file, the error of a sender, or tasks of the
-reader; these come first, in this order."""
+CALLED, PIECE, FAILURE, TASK = -4, -3, -2, -1
+"""In place of a sender's number: the parcel holds what a sender has called of the store, a piece of an exchange file,
+the error of a sender, or tasks of the reader; these come first, in this order."""
 
 TASKS_PER_PARCEL: Final = 100
 """Tasks of a write say alike where and how they write: pickled together, they say it once."""
