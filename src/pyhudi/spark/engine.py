@@ -162,7 +162,9 @@ class SparkEngine:
     ) -> StepFiles:
         """How the files of a step reach its tasks. `reads`: by the number of the task."""
         kept = next((kept for kept in self._kept if folder is not None and kept.has(folder)), None)
-        return StepFiles() if kept is None else StepFiles(kept, [tuple(parts) for parts in reads], writes)
+        if kept is None:
+            return StepFiles(self.spark)
+        return StepFiles(kept.spark, kept, [tuple(parts) for parts in reads], writes)
 
     @property
     def repeats_tasks(self) -> bool:
@@ -199,7 +201,7 @@ class SparkEngine:
             HudiError: the error of the first task that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
-        step = StepFiles()
+        step = StepFiles(self.spark)
         if files is not None:
             step = self._files_of(files.folder, map(files.reads, tasks), writes=files.writes)
         if size_bytes < IN_PROCESS_BYTES_MAX or len(tasks) <= (1 if step.kept is None else 0):
@@ -210,7 +212,7 @@ class SparkEngine:
         readers = np.arange(len(tasks))
         if step.kept is None:
             return results_of_tasks(SentTasks(self.spark, readers, tasks), run, description=description)
-        given = delivered(step.beside(task_parcels(self.spark, readers, tasks)), len(tasks))
+        given = delivered(step.beside(task_parcels(step.spark, readers, tasks)), len(tasks))
         return step.results(under(given.mapInArrow(run, step.ddl), BATCH_LIMITS), description, tasks=len(tasks))
 
     def exchange(self, exchange: Exchange[S, T, R]) -> list[R]:
@@ -223,7 +225,7 @@ class SparkEngine:
             HudiError: the error of the first sender or receiver that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
-        size, files, step = max(exchange.sent_bytes, sum(exchange.sizes)), exchange.files, StepFiles()
+        size, files, step = max(exchange.sent_bytes, sum(exchange.sizes)), exchange.files, StepFiles(self.spark)
         if files is not None:
             step = self._files_of(files.folder, map(files.reads, exchange.senders), writes=files.writes)
         tasks = max(len(exchange.senders), len(exchange.receivers))
@@ -233,9 +235,9 @@ class SparkEngine:
         wanted = max(self.parallelism * READERS_PER_CORE, size // READER_BYTES)
         reader_of = readers_of(np.array(exchange.sizes, dtype=np.int64), wanted)
         readers, stage = _count(reader_of), next(_stages)
-        senders = step.beside(task_parcels(self.spark, np.arange(len(exchange.senders)), exchange.senders))
+        senders = step.beside(task_parcels(step.spark, np.arange(len(exchange.senders)), exchange.senders))
         sent = delivered(senders, len(exchange.senders)).mapInArrow(_sending(exchange, reader_of, stage), PARCEL_DDL)
-        given = task_parcels(self.spark, reader_of, exchange.receivers)
+        given = task_parcels(step.spark, reader_of, exchange.receivers)
         arrived = delivered(sent.unionAll(given), readers)
         rows = under(arrived.mapInArrow(_receiving(exchange, step, stage), step.ddl), BATCH_LIMITS)
         return step.results(rows, exchange.description, tasks=len(exchange.receivers))

@@ -29,7 +29,7 @@ from pyspark.sql import functions as sql
 
 from pyhudi.engine.exchange_files import ExchangeFolder, FilePart, open_exchange
 from pyhudi.engine.file_pieces import FilePieces, Piece, pieces_of_batch
-from pyhudi.spark.frames import frame_of_arrow, in_session
+from pyhudi.spark.frames import frame_class, frame_of_arrow, in_session
 from pyhudi.spark.outcomes import OUTCOME_DDL, collected, outcome, outcome_rows
 from pyhudi.spark.parcels import PIECE, opened, parcel, tasks_of
 from pyhudi.spark.settings import is_connect
@@ -131,9 +131,22 @@ def _kept(rows: DataFrame) -> DataFrame:
     Spark Connect sends the plan of a DataFrame with each job, and Spark does not know rows again whose plan has
     `rand()` or `uuid()`: there a local checkpoint names them. Its server lets them go some time after the client.
     """
-    if is_connect(rows.sparkSession):
-        return rows.localCheckpoint(eager=False, storageLevel=KEPT_ON)
-    return rows.persist(KEPT_ON)
+    session = rows.sparkSession
+    if not is_connect(session):
+        return rows.persist(KEPT_ON)
+    # PySpark takes it for one of the active session, which may be another one.
+    relation: Any = rows.localCheckpoint(eager=False, storageLevel=KEPT_ON)._plan
+    relation._spark_session = session
+    kept: DataFrame = frame_class(session)(relation, session)
+    return kept
+
+
+def _let_go(rows: DataFrame) -> None:
+    try:
+        rows.unpersist()
+    except (PySparkException, Py4JError, OSError) as failed:
+        # The write has failed or is committed already; this must not change its outcome.
+        _log.warning("Spark keeps rows of a write until its application ends: %s", failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +165,8 @@ class _KeptFrame:
 class KeptFiles:
     """The exchange files of one write on a cluster. A context manager, which lets Spark keep nothing at its end.
 
+    `spark`: the session in which steps read what is kept. Rows of a write may be of another session of Spark Connect
+    than its table. Only that one knows what it keeps: then it is this one.
     `parent`: the folder of machines for files that are not on the table's store; None: their temporary folder.
     """
 
@@ -174,11 +189,7 @@ class KeptFiles:
     ) -> None:
         self._collected.__exit__(kind, error, trace)
         for frame in self._frames:
-            try:
-                frame.rows.unpersist()
-            except (PySparkException, Py4JError, OSError) as failed:
-                # The write has failed or is committed already; this must not change its outcome.
-                _log.warning("Spark keeps rows of a write until its application ends: %s", failed)
+            _let_go(frame.rows)
 
     def has(self, folder: ExchangeFolder) -> bool:
         """Whether a folder is that of this write, or in it."""
@@ -193,11 +204,13 @@ class KeptFiles:
             )
             found = collected(outcomes, description, tasks=tasks)
         except BaseException:
-            rows.unpersist()
+            _let_go(rows)
             raise
         sizes = {path: size for _, files in found for path, size in files}
+        rows = in_session(rows, self.spark)
+        self.spark = rows.sparkSession
         self._frame_of.update(dict.fromkeys(sizes, len(self._frames)))
-        self._frames.append(_KeptFrame(in_session(rows, self.spark), sum(sizes.values())))
+        self._frames.append(_KeptFrame(rows, sum(sizes.values())))
         return [result for result, _ in found]
 
     def collect(self, parts: Iterable[FilePart]) -> None:
@@ -266,10 +279,11 @@ class KeptFiles:
 class StepFiles:
     """How the exchange files of a step reach its tasks, and later ones.
 
-    `kept`: what keeps them; None: nothing need, since a folder reaches all tasks, or there are none. `reads`: the parts
-    that each task reads. `writes`: whether tasks write some.
+    `spark`: the session of the step. `kept`: what keeps them; None: nothing need, since a folder reaches all tasks, or
+    there are none. `reads`: the parts that each task reads. `writes`: whether tasks write some.
     """
 
+    spark: SparkSession
     kept: KeptFiles | None = None
     reads: Sequence[Sequence[FilePart]] = ()
     writes: bool = False
