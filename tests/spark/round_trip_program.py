@@ -233,6 +233,11 @@ def in_stages(spark: Any, path: str) -> dict[str, Any]:
     before, engine.IN_PROCESS_BYTES_MAX = engine.IN_PROCESS_BYTES_MAX, 0
     try:
         lived = life(spark, path)
+        random = spark.range(100).selectExpr("cast(id as string) uuid", "'c0' city", "rand() fare", "2L ts")
+        random.withColumn("copy", random.fare).write.format("hudi").options(**OPTIONS).mode("append").save(
+            f"{path}-random"
+        )
+        evaluated = spark.read.format("hudi").load(f"{path}-random")
         step = Exchange(
             send=send,
             senders=[1, 2, 3],
@@ -247,6 +252,7 @@ def in_stages(spark: Any, path: str) -> dict[str, Any]:
         engine.IN_PROCESS_BYTES_MAX = before
     return {
         **lived,
+        "evaluated once": evaluated.where("fare = copy").count(),
         "exchanged": [[number, rows] for _, number, rows in arrived],
         "exchanged elsewhere": all(process != os.getpid() for process, _, _ in arrived),
     }

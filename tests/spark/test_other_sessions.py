@@ -44,6 +44,7 @@ def test_round_trip_gives_the_same_rows_and_errors(kind: str, executors: int, tm
         "merge on read": {**ROWS, "changed without logs": 0, "changed when compacted": 101},
         "in stages of Spark": {
             **ROWS,
+            "evaluated once": 100,
             "exchanged": [[0, [10, 20, 30]], [2, [11, 21, 31]]],
             "exchanged elsewhere": True,
         },
