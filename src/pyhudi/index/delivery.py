@@ -75,7 +75,7 @@ def search_shares(
         return engine.map(
             functools.partial(_run_reading, run),
             [tag_task(lookup, share, lookup.splits) for share in shares],
-            size_bytes=size_bytes + keys * KEY_BYTES,
+            size_bytes=size_bytes + KEY_BYTES * sum(split.rows for split in lookup.splits),
             description=description,
             files=TaskFiles(lookup.folder, keys_of_slices),
         )
