@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
+from tests.support.redis import redis_url  # noqa: F401
 
 import pyhudi
 from pyhudi.engine.exchange_files import (
@@ -34,6 +35,7 @@ INDEXES = {
     "GLOBAL_SIMPLE": {"hoodie.index.type": "GLOBAL_SIMPLE"},
     "BLOOM": {"hoodie.index.type": "BLOOM"},
     "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"},
+    "INMEMORY": {"hoodie.index.type": "INMEMORY"},
     "RECORD_INDEX": {
         "hoodie.index.type": "RECORD_INDEX",
         "hoodie.metadata.record.index.enable": "true",
@@ -60,8 +62,25 @@ def test_rows_keys_and_tags_reach_the_tasks_of_a_write_without_a_folder_that_all
     spark: SparkSession, index: str, in_process: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "IN_PROCESS_BYTES_MAX", in_process)
-    options = {**TABLE, **INDEXES[index]}
-    path = str(tmp_path / "t")
+    check_writes(spark, {**TABLE, **INDEXES[index]}, str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("in_process", [0, IN_PROCESS_BYTES_MAX], ids=["on workers", "in this process"])
+def test_keys_reach_tasks_that_ask_a_store_which_other_machines_reach(
+    spark: SparkSession,
+    in_process: int,
+    redis_url: str,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "IN_PROCESS_BYTES_MAX", in_process)
+    check_writes(
+        spark, {**TABLE, "hoodie.index.type": "HBASE", "hoodie.index.hbase.store": redis_url}, str(tmp_path / "t")
+    )
+
+
+def check_writes(spark: SparkSession, options: dict[str, str], path: str) -> None:
+    """Two inserts and an upsert give the rows that they should."""
     for start in (0, 500):
         batch = spark.range(start, start + 500).selectExpr("id", "id % 3 AS p", "0 AS v")
         pyhudi.save(batch, path, hudi_options=options)

@@ -106,9 +106,10 @@ class LocalEngine:
         size_bytes: int,
         description: str,
         files: TaskFiles[T] | None = None,
+        in_this_process: bool = False,
     ) -> list[R]:
         """The function's results in the order of the tasks."""
-        del size_bytes, files
+        del size_bytes, files, in_this_process
         contexts = [TaskContext.of_only_run(number) for number in range(len(tasks))]
         with span(description, tasks=len(tasks)):
             return self._run(self._counted(function, len(tasks), description), contexts, list(tasks))

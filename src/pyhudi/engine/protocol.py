@@ -209,11 +209,13 @@ class Engine(Protocol):
         size_bytes: int,
         description: str,
         files: TaskFiles[T] | None = None,
+        in_this_process: bool = False,
     ) -> list[R]:
         """Run the function for each task, and return the results in the order of the tasks.
 
         `size_bytes` estimates the bytes that all tasks together read and write: an engine may run small work in this
         process. `description` names the step in errors. `files`: the exchange files of the tasks, if they have any.
+        `in_this_process`: tasks need what no other process has.
 
         Raises:
             HudiError: the error of the first task that raised one.

@@ -191,6 +191,7 @@ class SparkEngine:
         size_bytes: int,
         description: str,
         files: TaskFiles[T] | None = None,
+        in_this_process: bool = False,
     ) -> list[R]:
         """Run the function for each task, and return the results in the order of the tasks.
 
@@ -204,7 +205,8 @@ class SparkEngine:
         step = StepFiles(self.spark)
         if files is not None:
             step = self._files_of(files.folder, map(files.reads, tasks), writes=files.writes)
-        if size_bytes < IN_PROCESS_BYTES_MAX or len(tasks) <= (1 if step.kept is None else 0):
+        is_small = size_bytes < IN_PROCESS_BYTES_MAX or len(tasks) <= (1 if step.kept is None else 0)
+        if is_small or in_this_process:
             step.collect()
             return self._local.map(function, tasks, size_bytes=size_bytes, description=description)
         run = _mapping(function, step, next(_stages))

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.exchange_files import FilePart, TaskFiles
 from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.format.timeline.instant import BOOTSTRAP_INSTANTS, Action, InstantState
-from pyhudi.index.delivery import staged_keys, tag_task
+from pyhudi.index.delivery import keys_of_splits, staged_keys, tag_task
 from pyhudi.index.key_value.locations import Coverage, Location, Locations, emptied_store
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.search import search, to_search
@@ -32,6 +33,8 @@ from pyhudi.index.tagging import TagTask, stored_rows
 from pyhudi.storage.open import open_spec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,9 @@ class RememberingIndex:
 
     def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
         """See `Index.tag`."""
-        asking = engine if self.locations.is_shared else LocalEngine()
-        self._catch_up(asking, lookup, slices)
+        self._catch_up(engine, lookup, slices)
         searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
-        found = self._find(asking, lookup)
+        found = self._find(engine, lookup)
         if lookup.view.timeline.completed_writes and not self.locations.coverage().at:
             raise emptied_store()
         number_of = {file_slice.group: number for number, file_slice in enumerate(slices)}
@@ -74,25 +76,44 @@ class RememberingIndex:
             self.locations.begin(lookup.instant_time)
         if tasks:
             size = sum(file_slice.size for file_slice in slices)
-            engine.map(fill_locations, tasks, size_bytes=size, description="add keys to the index")
+            engine.map(
+                fill_locations,
+                tasks,
+                size_bytes=size,
+                description="add keys to the index",
+                in_this_process=not self.locations.is_shared,
+            )
         self.locations.cover(Coverage(frozenset(writes), _complete_until(view), lookup.instant_time))
 
     def _find(self, engine: Engine, lookup: Lookup) -> Mapping[Location, int]:
         """The locations of the staged keys. Those of file groups that are gone for good are removed."""
         shares = spread(dict(enumerate(split.rows for split in lookup.splits)), engine.parallelism * TASKS_PER_CORE)
         tasks = [FindTask(self.locations, tag_task(lookup, (), [lookup.splits[n] for n in share])) for share in shares]
-        size = sum(split.bytes for split in lookup.splits)
         counts: Counter[Location] = Counter()
-        for result in engine.map(find_locations, tasks, size_bytes=size, description="ask the index"):
+        for result in self._asked(engine, lookup, find_locations, tasks, "ask the index"):
             counts.update(result)
         if gone := _gone_for_good(lookup.view, counts):
-            engine.map(
-                forget_locations,
-                [replace(task, gone=gone) for task in tasks],
-                size_bytes=size,
-                description="remove old entries of the index",
-            )
+            tasks = [replace(task, gone=gone) for task in tasks]
+            self._asked(engine, lookup, forget_locations, tasks, "remove old entries of the index")
         return counts
+
+    def _asked(
+        self,
+        engine: Engine,
+        lookup: Lookup,
+        function: Callable[[TaskContext, FindTask], R],
+        tasks: Sequence[FindTask],
+        description: str,
+    ) -> list[R]:
+        """Run a function of staged keys where the store is reached."""
+        return engine.map(
+            function,
+            tasks,
+            size_bytes=sum(split.bytes for split in lookup.splits),
+            description=description,
+            files=TaskFiles(lookup.folder, FindTask.reads, writes=False),
+            in_this_process=not self.locations.is_shared,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +134,10 @@ class FindTask:
     locations: Locations
     tagging: TagTask
     gone: frozenset[Location] = frozenset()
+
+    def reads(self) -> Iterator[FilePart]:
+        """The parts of exchange files that it reads."""
+        return keys_of_splits(self.tagging)
 
 
 def fill_locations(_: TaskContext, task: FillTask) -> None:
