@@ -413,7 +413,7 @@ def _sending(exchange: Exchange[S, T, R], reader_of: npt.NDArray[np.int64], stag
 
 def _receiving(exchange: Exchange[S, T, R], step: StepFiles, stage: int) -> InArrow:
     """Runs the receivers of one reader in a Spark task, after all of their rows have arrived."""
-    receive, spill, told, failed = exchange.receive, shared(exchange.spill, 1), step.told, step.failed
+    receive, spill, told, told_pickled = exchange.receive, shared(exchange.spill, 1), step.told, step.told_pickled
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
@@ -423,10 +423,10 @@ def _receiving(exchange: Exchange[S, T, R], step: StepFiles, stage: int) -> InAr
                 if sender == FAILURE:
                     # All readers have it; the driver needs it once.
                     if _task_context(None, stage).partition == 0:
-                        yield failed(number, content)
+                        yield told_pickled(number, content)
                     return
                 if sender == CALLED:
-                    yield failed(NO_TASK, content)
+                    yield told_pickled(NO_TASK, content)
                 elif sender == TASK:
                     tasks.update(tasks_of(number, content))
                 else:

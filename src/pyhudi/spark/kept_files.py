@@ -82,7 +82,7 @@ def kept_outcome(folder: str | None, task: int, function: Callable[..., Any], *g
         yield from _emitted(written.pieces())
 
 
-def kept_failure(task: int, content: bytes) -> pa.RecordBatch:
+def kept_pickled(task: int, content: bytes) -> pa.RecordBatch:
     """A pickled outcome as rows of `KEPT_DDL`."""
     return _without_file(outcome_rows(task, content))
 
@@ -304,9 +304,9 @@ class StepFiles:
         return partial(kept_outcome, self.parent) if self.writes else told_outcome
 
     @property
-    def failed(self) -> Callable[[int, bytes], pa.RecordBatch]:
+    def told_pickled(self) -> Callable[[int, bytes], pa.RecordBatch]:
         """What is emitted of a pickled outcome."""
-        return kept_failure if self.writes else outcome_rows
+        return kept_pickled if self.writes else outcome_rows
 
     @property
     def settings(self) -> dict[str, str]:
