@@ -105,11 +105,14 @@ def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
     Raises:
         UnsupportedFeatureError: one column of these rows exceeds the size limit of an Arrow array.
     """
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return _rows_of(batches[0], numbers)
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     pieces: list[pa.RecordBatch] = []
     start = 0
-    for batch in table.to_batches():
+    for batch in batches:
         first, last = np.searchsorted(ordered, [start, start + batch.num_rows])
         if first < last:
             pieces.append(_rows_of(batch, ordered[first:last] - start))
@@ -121,9 +124,9 @@ def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
 
 
 def _rows_of(batch: pa.RecordBatch, numbers: Sizes) -> pa.RecordBatch:
-    """Rows by their numbers, in ascending order. A run of rows shares the memory of the batch."""
-    first, count = int(numbers[0]), len(numbers)
-    is_run = np.array_equal(numbers, np.arange(first, first + count))
+    """Rows by their numbers, in this order. A run of rows shares the memory of the batch."""
+    first, count = int(numbers[0]) if len(numbers) else 0, len(numbers)
+    is_run = bool(np.all(numbers == np.arange(first, first + count)))
     return batch.slice(first, count) if is_run else batch.take(pa.array(numbers))
 
 

@@ -4,8 +4,8 @@ One task searches a share of the newest slices: it compares the key column of ea
 reach it (`index/delivery.py`). Where logs of a slice may hold records that its base file does not, it compares the
 keys of the merged slice. Files are only read, so tagging can run at any time.
 
-Cost per file: its key column. Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and as
-many stored keys.
+Cost per file: its key column. Memory: the staged keys of one partition path, or of several with few keys, at most
+`KEYS_AT_ONCE` of them, and as many stored keys.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from pyhudi.tasks.tagged_rows import FILE, MOVED, TAGS_SCHEMA
 
 KEYS_AT_ONCE = 4_000_000
 KEY_BATCH_ROWS = 1_000_000
+KEYS_TOGETHER = 4_096
+"""Partition paths are searched together up to so many keys: a search costs as much as comparing some hundred keys."""
 STAGED_BYTES_AT_ONCE = 1 << 30
 STORED_BYTES_AT_ONCE = 128 << 20
 TAGS_AT_ONCE = 2_000_000
@@ -201,11 +203,48 @@ class TagSink:
 def tag_files(context: TaskContext, task: TagTask, staged: KeysOfSlices) -> TagResult:
     """Tag the staged rows that the task's slices hold."""
     with TagSink(task.folder, f"tags-{context.write_token}") as sink:
-        for keys, slices in staged:
-            index = KeyIndex.of(keys.keys, may_repeat=task.keys_repeat)
-            for tags, incoming in _tags_in(task, slices, keys, index):
+        for searches in _together(staged):
+            keys = _joined([keys for keys, _ in searches])
+            numbers = range(len(searches)) if len(searches) > 1 else None
+            index = KeyIndex.of(_named([keys.keys for keys, _ in searches], numbers), may_repeat=task.keys_repeat)
+            for tags, incoming in _tags_in(task, [slices for _, slices in searches], keys, index):
                 sink.add(tags, keys.split[incoming], keys.rows.column(PARTITION_PATH).take(pa.array(incoming)))
     return sink.result()
+
+
+def _together(staged: KeysOfSlices) -> Iterator[list[tuple[StagedKeys, tuple[SliceToSearch, ...]]]]:
+    """The keys and their slices, those of several partition paths with few keys together."""
+    waiting: list[tuple[StagedKeys, tuple[SliceToSearch, ...]]] = []
+    rows = size = 0
+    for keys, slices in staged:
+        more, more_bytes = keys.rows.num_rows, keys.rows.get_total_buffer_size()
+        if waiting and (rows + more > KEYS_TOGETHER or size + more_bytes > STORED_BYTES_AT_ONCE):
+            yield waiting
+            waiting, rows, size = [], 0, 0
+        waiting.append((keys, slices))
+        rows += more
+        size += more_bytes
+    if waiting:
+        yield waiting
+
+
+def _joined(staged: Sequence[StagedKeys]) -> StagedKeys:
+    if len(staged) == 1:
+        return staged[0]
+    rows = pa.concat_tables([keys.rows for keys in staged]).combine_chunks()
+    return StagedKeys(rows, np.concatenate([keys.split for keys in staged]))
+
+
+def _named(keys: Sequence[pa.Array], searches: Sequence[int] | None) -> pa.Array:
+    """Keys as one array, behind the numbers of their searches: keys may be equal in two partitions.
+
+    `searches`: the number for each array; None where there is one search, whose keys stay as they are.
+    """
+    joined = pa.concat_arrays(keys) if len(keys) > 1 else keys[0]
+    if searches is None:
+        return joined
+    numbers = pa.array(np.repeat(searches, [len(array) for array in keys])).cast(pa.string())
+    return pc.binary_join_element_wise(numbers, joined, "/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,23 +257,29 @@ class StoredKeys:
 
 
 def _tags_in(
-    task: TagTask, slices: Iterable[SliceToSearch], keys: StagedKeys, index: KeyIndex
+    task: TagTask, searches: Sequence[Iterable[SliceToSearch]], keys: StagedKeys, index: KeyIndex
 ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-    """Tags of slices, batch by batch, each with the indexes of their rows in the staged keys.
+    """Tags of the slices of each search, a portion at a time, with the indexes of their rows in the staged keys.
 
     Each search hashes all staged keys. So stored keys of several files are gathered for one search: otherwise each of
     many small files would cost a hashing of all staged keys.
     """
     waiting: list[StoredKeys] = []
+    of_search: list[int] = []
     rows = size = 0
-    for stored in stored_keys_of(task, slices):
-        waiting.append(stored)
-        rows += stored.batch.num_rows
-        size += stored.batch.nbytes
-        if rows >= len(index.distinct) or size >= STORED_BYTES_AT_ONCE:
-            yield from _matches(task, waiting, keys, index)
-            waiting, rows, size = [], 0, 0
-    yield from _matches(task, waiting, keys, index)
+    enough = max(len(index.distinct), KEYS_TOGETHER)
+    for number, slices in enumerate(searches):
+        for stored in stored_keys_of(task, slices):
+            is_other = bool(waiting) and stored.batch.schema != waiting[-1].batch.schema
+            if rows >= enough or size >= STORED_BYTES_AT_ONCE or is_other:
+                yield _matches(task, waiting, of_search if len(searches) > 1 else None, keys, index)
+                waiting, of_search, rows, size = [], [], 0, 0
+            waiting.append(stored)
+            of_search.append(number)
+            rows += stored.batch.num_rows
+            size += stored.batch.nbytes
+    if waiting:
+        yield _matches(task, waiting, of_search if len(searches) > 1 else None, keys, index)
 
 
 def stored_keys_of(task: TagTask, slices: Iterable[SliceToSearch]) -> Iterator[StoredKeys]:
@@ -250,21 +295,18 @@ def stored_keys_of(task: TagTask, slices: Iterable[SliceToSearch]) -> Iterator[S
 
 
 def _matches(
-    task: TagTask, waiting: Sequence[StoredKeys], keys: StagedKeys, index: KeyIndex
-) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-    if not waiting:
-        return
-    found, incoming = index.find(pa.concat_arrays([stored.batch.column(RECORD_KEY) for stored in waiting]))
+    task: TagTask, waiting: Sequence[StoredKeys], of_search: Sequence[int] | None, keys: StagedKeys, index: KeyIndex
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """The tags of staged keys that these stored ones meet, and the indexes of their rows in the staged keys."""
+    found, incoming = index.find(_named([stored.batch.column(RECORD_KEY) for stored in waiting], of_search))
     ends = np.cumsum([stored.batch.num_rows for stored in waiting])
-    bounds = np.searchsorted(found, [0, *ends])
-    for number, stored in enumerate(waiting):
-        first, last = bounds[number], bounds[number + 1]
-        if first < last:
-            at, rows = found[first:last] - (ends[number] - stored.batch.num_rows), incoming[first:last]
-            numbers = np.full(len(rows), stored.searched.number, dtype=np.int32)
-            path = pa.scalar(stored.searched.partition_path)
-            met = stored.batch.take(pa.array(at))
-            yield tags_of(task, keys.rows.take(pa.array(rows)), met, numbers, stored.start + at, path), rows
+    at = np.searchsorted(ends, found, side="right")
+    numbers = np.array([stored.searched.number for stored in waiting], dtype=np.int32)
+    starts = np.array([stored.start + stored.batch.num_rows for stored in waiting]) - ends
+    paths = pa.array([stored.searched.partition_path for stored in waiting], pa.string()).take(pa.array(at))
+    met = pa.Table.from_batches([stored.batch for stored in waiting]).take(pa.array(found))
+    tags = tags_of(task, keys.rows.take(pa.array(incoming)), met, numbers[at], starts[at] + found, paths)
+    return tags, incoming
 
 
 def stored_rows(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pyhudi.format.metadata_table.ranges import Range
+from pyhudi.format.parquet.footer import MAGIC, TAIL, with_values
 from pyhudi.io.column_ranges import RangesOfRows
 
 DICTIONARY_BYTES_MIN = 1 << 12
@@ -27,7 +28,6 @@ DICTIONARY_DISTINCT_MAX = 0.8
 WIDE_VALUE_BYTES = 1 << 20
 """From this average on values are neither put into a dictionary nor into statistics. Arrow gives up a dictionary of
 this size, and leaves such bounds out, but not before it has made several copies of the values."""
-_MAGIC_BYTES = 4
 _SKIP_BYTES = 1 << 20
 _GATHERED_BYTES = 1 << 16
 """Smaller pieces of a file are gathered before they are written: Arrow writes a file of a few rows in some forty."""
@@ -88,23 +88,19 @@ class RowGroupWriter:
         """Write the footer with these pairs of keys and values, and return it without them."""
         if not self._parts:
             self._begin_part()
-        first, *others = self._parts
-        first.add_key_value_metadata(metadata)
-        if not others:
-            first.close()
-            self._streams[0].flush()
-            return first.writer.metadata
+        self._streams[-1].flush()
         with self._sink.silent():
             for part, stream in zip(self._parts, self._streams, strict=True):
                 part.close()
                 stream.flush()
-        footer = first.writer.metadata
-        for part in others:
-            footer.append_row_groups(part.writer.metadata)
-        joined = pa.BufferOutputStream()
-        footer.write_metadata_file(joined)
-        self._sink.write(joined.getvalue().slice(_MAGIC_BYTES))
-        return footer
+        first, *others = (part.writer.metadata for part in self._parts)
+        for footer in others:
+            first.append_row_groups(footer)
+        plain = pa.BufferOutputStream()
+        first.write_metadata_file(plain)
+        data = plain.getvalue()[len(MAGIC) : -TAIL.size].to_pybytes()
+        self._sink.write(with_values(data, metadata, created_by=first.created_by))
+        return first
 
     def forget(self) -> None:
         """Abandon the file: otherwise finalisers would write gathered pieces and a footer into a closed sink."""
@@ -134,7 +130,7 @@ class RowGroupWriter:
             )
             if begin:
                 # Offsets in a footer are those that the writer's stream has counted: with the bytes of other writers.
-                for start in range(_MAGIC_BYTES, begin, _SKIP_BYTES):
+                for start in range(len(MAGIC), begin, _SKIP_BYTES):
                     stream.write(bytes(min(_SKIP_BYTES, begin - start)))
                 stream.flush()
         self._parts.append(part)
@@ -179,6 +175,8 @@ class _SharedSink:
 
 def wide_columns(rows: pa.Table) -> set[str]:
     """Parquet paths of the columns whose values take `WIDE_VALUE_BYTES` on average, at any depth."""
+    if rows.get_total_buffer_size() < WIDE_VALUE_BYTES:
+        return set()
     return {
         path
         for field, column in zip(rows.schema, rows.columns, strict=True)

@@ -137,6 +137,8 @@ def flattened(column: Column) -> pa.Array:
 def _joined(column: Column) -> pa.Array:
     if not isinstance(column, pa.ChunkedArray):
         return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
     kind = column.type
     if column.nbytes > _NARROW_OFFSETS_MAX and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         # Text of more than 2 GiB needs 64-bit offsets.

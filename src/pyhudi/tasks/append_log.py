@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.markers import Marker
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.log.records import delete_mask
 from pyhudi.merge.control_columns import FRESH
 from pyhudi.merge.pairs import newest_versions
@@ -152,4 +152,4 @@ def _stored(pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNu
         pa.repeat(task.to.file_id, count),
     ]
     columns = [*meta, *rows.select(target.schema.names).columns]
-    return pa.RecordBatch.from_arrays(columns, schema=with_meta_columns(target.schema))
+    return pa.RecordBatch.from_arrays(columns, schema=target.whole_schema)

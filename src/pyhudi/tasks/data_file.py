@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 
 import numpy as np
@@ -53,7 +54,7 @@ from pyhudi.tasks.event_times import EventTimes
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers, remove_markers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WriteTarget:
     """Where and as what rows are written; the same for all tasks of a write. `schema` is without meta columns.
 
@@ -75,6 +76,19 @@ class WriteTarget:
     stays_by: KeyGenerator | None = None
     change_data: ChangeDataSettings | None = None
     event_time: str | None = None
+
+    @cached_property
+    def whole_schema(self) -> pa.Schema:
+        """The schema of stored rows: with the meta columns."""
+        return with_meta_columns(self.schema)
+
+    @cached_property
+    def file_schema(self) -> pa.Schema:
+        """`whole_schema`, and the two columns that are the same in all rows of a file are dictionaries."""
+        schema = self.whole_schema
+        for name in (PARTITION_PATH, FILE_NAME):
+            schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
+        return schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +218,11 @@ class DataFile:
         self._storage, self._target, self._previous = storage, target, previous
         self._partition_path = spec.partition_path
         self._name = spec.name
+        self._place = (pa.array([spec.partition_path]), pa.array([str(spec.name)]))
         self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
         self._event_times = EventTimes(target.event_time)
-        self._schema = _as_written(with_meta_columns(target.schema))
+        self._schema = target.file_schema
         self._path = spec.path
         self._changes: ChangeDataLog | None = None
         if target.change_data is not None and spec.logs_changes:
@@ -394,18 +409,9 @@ class DataFile:
 
     def _write(self, meta: list[pa.Array], rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
         first = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
-        place = [
-            pa.DictionaryArray.from_arrays(first, pa.array([text])) for text in (self._partition_path, str(self._name))
-        ]
+        place = [pa.DictionaryArray.from_arrays(first, value) for value in self._place]
         batch = pa.RecordBatch.from_arrays([*meta, *place, *rows.columns], schema=self._schema)
         self._writer.write(batch, keys_are_known=keys_are_known)
-
-
-def _as_written(schema: pa.Schema) -> pa.Schema:
-    """The schema with the two columns that are the same in all rows of a file as dictionaries: strings in Parquet."""
-    for name in (PARTITION_PATH, FILE_NAME):
-        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
-    return schema
 
 
 def _previous_values(storage: Storage, spec: DataFileSpec, previous: PreviousVersion) -> tuple[int, dict[str, str]]:

@@ -23,7 +23,7 @@ from pyhudi.format.markers import Marker
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.pieces import is_one_piece, meetings, reordered, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align, match_columns
-from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.base_file import opened_base_file
 from pyhudi.io.log.records import delete_mask, gather
 from pyhudi.io.slices.base_rows import read_base_rows
@@ -186,7 +186,7 @@ def _write_next(
 
 def _copied(target: WriteTarget) -> pa.Schema:
     """The columns of the previous version that the next one takes over."""
-    whole = with_meta_columns(target.schema)
+    whole = target.whole_schema
     return pa.schema([whole.field(name) for name in (*COPIED_META_COLUMNS, *target.schema.names)])
 
 
@@ -262,12 +262,11 @@ def _changes_by_position(incoming: pa.Table, rules: MergeRules) -> _Changes:
     """The newest change of each stored row; there are several only if the input was not combined."""
     positions = incoming.column(POSITION).to_numpy()
     known = np.flatnonzero(positions >= 0)
-    names = [name for name in rules.ordering_fields if name in incoming.column_names]
-    narrow = incoming.select([POSITION, *names])
-    if len(known) < len(positions):
-        narrow = narrow.filter(pa.array(positions >= 0))
-    newest = known[newest_versions([narrow.column(POSITION)], [narrow.column(name) for name in names])]
-    number = newest[np.argsort(positions[newest], kind="stable")]
+    number = known[np.argsort(positions[known], kind="stable")]
+    if np.any(positions[number[1:]] == positions[number[:-1]]):
+        names = [name for name in rules.ordering_fields if name in incoming.column_names]
+        changes = reordered(incoming.select([POSITION, *names]), number)
+        number = number[newest_versions([changes.column(POSITION)], [changes.column(name) for name in names])]
     deleted = [pc.or_(batch.column(DELETE), delete_mask(batch, rules)) for batch in incoming.to_batches()]
     return _Changes(
         positions[number],
@@ -279,11 +278,10 @@ def _changes_by_position(incoming: pa.Table, rules: MergeRules) -> _Changes:
 
 def _with_control(changes: pa.RecordBatch, deleted: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     """The changes with the control columns of `merge_versions`."""
-    return (
-        changes.drop_columns([DELETE, POSITION])
-        .append_column(DELETED, pa.array(deleted))
-        .append_column(BY_COMMIT_TIME, changes.column(DELETE))
-    )
+    fields = [field for field in changes.schema if field.name not in (DELETE, POSITION)]
+    columns = [*(changes.column(field.name) for field in fields), pa.array(deleted), changes.column(DELETE)]
+    schema = pa.schema([*fields, (DELETED, pa.bool_()), (BY_COMMIT_TIME, pa.bool_())])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _write_merged(
@@ -317,7 +315,7 @@ def _met_rows(
 ) -> pa.RecordBatch:
     """The columns of met rows that the rules need; to select a version, the ordering values are enough."""
     names = (RECORD_KEY, *target.rules.ordering_fields) if target.rules.selects else changes.schema.names
-    whole = with_meta_columns(target.schema)
+    whole = target.whole_schema
     present = set(whole.names)
     schema = pa.schema([whole.field(name).with_nullable(True) for name in names if name in present])
     columns = [index for index in match_columns(schema.names, stored.schema.names) if index is not None]

@@ -17,6 +17,7 @@ from pyhudi.config.enums import Arrangement, BucketEngine
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.exchange_files import ExchangeFolder
 from pyhudi.engine.protocol import Distribution, Exchange, TaskContext
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
@@ -252,7 +253,8 @@ def _write_files(batch: Batch, target: WriteTarget, placement: Placement, ahead:
     job, splits, assignments = batch.job, batch.splits, placement.plan.assignments
     staged_bytes = sum(split.bytes for split in splits)
     row_bytes = staged_bytes / max(1, sum(split.rows for split in splits))
-    tasks = [_task_of(batch, target, assignment) for assignment in assignments]
+    spill = job.merging.spill
+    tasks = [_task_of(batch, target, assignment, spill) for assignment in assignments]
     announce_ahead(batch.transaction, target.markers, job.engine, {number: tasks[number] for number in ahead})
     written = job.engine.exchange(
         Exchange(
@@ -262,7 +264,7 @@ def _write_files(batch: Batch, target: WriteTarget, placement: Placement, ahead:
             receivers=tasks,
             sizes=[_size(assignment, row_bytes) for assignment in assignments],
             sent_bytes=2 * staged_bytes,
-            spill=job.merging.spill,
+            spill=spill,
             description="write files",
             files=placement.files,
         )
@@ -270,7 +272,9 @@ def _write_files(batch: Batch, target: WriteTarget, placement: Placement, ahead:
     return [stat for stats in written for stat in stats]
 
 
-def _task_of(batch: Batch, target: WriteTarget, assignment: FileAssignment) -> BaseFileTask | AppendTask:
+def _task_of(
+    batch: Batch, target: WriteTarget, assignment: FileAssignment, spill: SpillSettings
+) -> BaseFileTask | AppendTask:
     job, write = batch.job, batch.write
     if not assignment.appends:
         return BaseFileTask(
@@ -278,7 +282,7 @@ def _task_of(batch: Batch, target: WriteTarget, assignment: FileAssignment) -> B
             partition_path=assignment.partition_path,
             file_id=assignment.file_id,
             previous=_previous(assignment),
-            spill=job.merging.spill,
+            spill=spill,
         )
     return AppendTask(
         target=target,

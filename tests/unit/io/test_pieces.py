@@ -60,10 +60,13 @@ def test_batch_of_repeated_wide_values_is_cut_by_their_full_length() -> None:
     assert max(piece.num_rows for piece in pieces) <= PIECE_BYTES // MB
 
 
-def test_rows_of_a_table_are_taken_in_the_order_asked_for() -> None:
-    table = pa.table({"c": pa.chunked_array([["a", "b"], [], ["c"]])})
+@pytest.mark.parametrize("chunks", [[["a", "b"], [], ["c"]], [["a", "b", "c"]]], ids=["chunks", "one chunk"])
+def test_rows_of_a_table_are_taken_in_the_order_asked_for(chunks: list[list[str]]) -> None:
+    table = pa.table({"c": pa.chunked_array(chunks, pa.string())})
 
     assert take_rows(table, np.array([2, 0, 2, 1])).column("c").to_pylist() == ["c", "a", "c", "b"]
+    assert take_rows(table, np.array([1, 2])).column("c").to_pylist() == ["b", "c"]
+    assert take_rows(table, np.array([2, 1])).column("c").to_pylist() == ["c", "b"]
     assert take_rows(table, np.zeros(0, dtype=np.int64)).num_rows == 0
 
 

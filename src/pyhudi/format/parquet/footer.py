@@ -1,4 +1,4 @@
-"""Footers of Parquet files, as far as copying column chunks from one file to another needs them.
+"""Footers of Parquet files, as far as writing base files, and copying column chunks between them, needs them.
 
     file := "PAR1" | column chunks | footer | int32 size of the footer | "PAR1"          little-endian
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError, InternalError, UnsupportedFeatureError
 from pyhudi.format.parquet.thrift import (
     BINARY,
     I16,
@@ -20,6 +20,7 @@ from pyhudi.format.parquet.thrift import (
     I64,
     LIST,
     STRUCT,
+    Field,
     Items,
     Struct,
     decode_struct,
@@ -131,16 +132,39 @@ class Footer:
 
     def joined(self, row_groups: Iterable[bytes], rows: int, values: Mapping[str, str]) -> bytes:
         """The footer of a file of the same kind with other row groups, and its tail."""
-        pairs = tuple({1: (BINARY, key.encode()), 2: (BINARY, value.encode())} for key, value in values.items())
         data = encode_struct(
             self.fields
             | {
                 _ROWS: (I64, rows),
                 _ROW_GROUPS: (LIST, Items(STRUCT, tuple(row_groups))),
-                _KEY_VALUES: (LIST, Items(STRUCT, pairs)),
+                _KEY_VALUES: _encoded_pairs(values),
             }
         )
         return data + TAIL.pack(len(data), MAGIC)
+
+
+def with_values(data: bytes, values: Mapping[str, str], *, created_by: str) -> bytes:
+    """A footer of Arrow's, which has no key-value pairs, with these, and its tail: the bytes that Arrow would write.
+
+    Arrow copies each text of a footer several times, and a Bloom filter has 400 kB. `created_by`: what the footer says.
+    """
+    # Their place is between the row groups and the name of the writer, the last text of a footer. A field is encoded by
+    # the step from the one before it.
+    pairs, writer = _KEY_VALUES - _ROW_GROUPS, _CREATED_BY - _ROW_GROUPS
+    written_by = (BINARY, created_by.encode())
+    before, found, after = data.rpartition(encode_struct({writer: written_by})[:-1])
+    if not found:
+        raise InternalError("a footer does not name its writer behind its row groups", created_by=created_by)
+    inserted = memoryview(encode_struct(({pairs: _encoded_pairs(values)} if values else {}) | {writer: written_by}))[
+        :-1
+    ]
+    size = len(before) + len(inserted) + len(after)
+    return b"".join((before, inserted, after, TAIL.pack(size, MAGIC)))
+
+
+def _encoded_pairs(values: Mapping[str, str]) -> Field:
+    pairs = tuple({1: (BINARY, key.encode()), 2: (BINARY, value.encode())} for key, value in values.items())
+    return LIST, Items(STRUCT, pairs)
 
 
 def footer_size(tail: bytes, file_size: int, *, path: str) -> int:
