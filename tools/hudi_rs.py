@@ -2,7 +2,8 @@
 
     python tools/hudi_rs.py        builds it unless it is there (half an hour on two cores, once) and prints its path
 
-Needs `cargo` and `protoc` on PATH. A program that is built already can be named in `PYHUDI_HUDI_RS` instead.
+Needs `cargo` and `protoc` on PATH, and the messages that come with `protoc` (in Debian the package `libprotobuf-dev`).
+A program that is built already can be named in `PYHUDI_HUDI_RS` instead.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +38,7 @@ def build() -> Path:
     missing = [tool for tool in ("cargo", "protoc") if shutil.which(tool) is None]
     if missing:
         raise RuntimeError(f"building hudi-rs needs {' and '.join(missing)} on PATH; or set PYHUDI_HUDI_RS")
+    _check_messages()
     command = [
         "cargo",
         "build",
@@ -49,6 +52,15 @@ def build() -> Path:
         raise RuntimeError("building hudi-rs failed; cargo says why")
     BINARY.parent.mkdir(parents=True, exist_ok=True)
     return (TARGET / "release" / "hudi-rs").replace(BINARY)
+
+
+def _check_messages() -> None:
+    """Raise `RuntimeError` where `protoc` does not find its own messages, before a build that ends there."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "any.proto").write_text('syntax = "proto3";\nimport "google/protobuf/empty.proto";\n')
+        command = ["protoc", f"--proto_path={folder}", f"--descriptor_set_out={folder}/any", "any.proto"]
+        if subprocess.run(command, check=False, capture_output=True).returncode:
+            raise RuntimeError("protoc does not find google/protobuf/empty.proto: install libprotobuf-dev")
 
 
 if __name__ == "__main__":
