@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,10 @@ _BATCH_READAHEAD, _FILE_READAHEAD = 16, 4
 FOOTERS_AT_ONCE = 8
 FILES_AT_ONCE = 64
 """Files open at a time: bounds handles and memory, and keeps all cores busy."""
+LOG_BYTES_AT_ONCE = 128 * 1024 * 1024
+"""The size of all logs that are merged at the same time; decoded they take about what one slice may keep in memory."""
+SLICE_BYTES_ALONE = 256 * 1024 * 1024
+"""A slice of more bytes may have rows of many megabytes, so that it is read alone."""
 
 
 def read_table(storage: Storage, plan: ScanPlan, columns: Sequence[str] | None, where: Where) -> pa.Table:
@@ -237,10 +242,22 @@ def _read_whole(
             del batch, rows
 
     yield from in_order(
-        (functools.partial(read, scan_slice, part), scan_slice.files.source is None or bool(scan_slice.files.logs))
+        (functools.partial(read, scan_slice, part), _is_alone(scan_slice))
         for scan_slice in slices
         for part in parts_of(storage, plan, scan_slice, needed, condition)
     )
+
+
+def _is_alone(scan_slice: ScanSlice) -> bool:
+    """Whether no other slice is read at the same time, as this one may take much memory by itself.
+
+    That of a slice with logs is what its logs take when they are decoded, several times their size. Without logs and
+    without a source it has wide rows, or columns of other types.
+    """
+    if not scan_slice.files.logs:
+        return scan_slice.files.source is None
+    logs_max = LOG_BYTES_AT_ONCE // (os.cpu_count() or 1)
+    return not 0 < scan_slice.log_size <= logs_max or scan_slice.size > SLICE_BYTES_ALONE
 
 
 def _with_columns_of(condition: Condition | None, names: list[str], schema: pa.Schema) -> list[str]:
