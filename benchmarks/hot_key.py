@@ -83,7 +83,7 @@ def work(request: dict[str, Any]) -> None:
 
 def measured(contestant: Contestant, case: str, inputs: Path, home: Path) -> dict[str, Any]:
     """Run one peer on one case."""
-    from processes import cpu_seconds_of_tree
+    from processes import cpu_seconds_of_tree, end_tree
 
     jars = [str(jar) for jar in contestant.jars]
     request = {"peer": contestant.peer, "jars": jars, "inputs": str(inputs), "work": str(home), "case": case}
@@ -117,16 +117,6 @@ def measured(contestant: Contestant, case: str, inputs: Path, home: Path) -> dic
         process.stdin.flush()
         line["rows"], line["keys"], line["newest"] = json.loads(process.stdout.readline())
     return line
-
-
-def end_tree(pid: int) -> None:
-    """Kill a process and those that it has started."""
-    import psutil
-
-    parent = psutil.Process(pid)
-    for process in [*parent.children(recursive=True), parent]:
-        with suppress(psutil.Error):  # it has ended
-            process.kill()
 
 
 def peaks(pid: int) -> dict[str, int]:

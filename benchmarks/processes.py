@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,6 +185,14 @@ def cpu_seconds_of_tree(pid: int) -> float:
     """Processor time of a process and its children, those that have ended among them."""
     root = psutil.Process(pid)
     return sum(_cpu_seconds(process) for process in [root, *root.children(recursive=True)])
+
+
+def end_tree(pid: int) -> None:
+    """Kill a process and those that it has started."""
+    root = psutil.Process(pid)
+    for process in [*root.children(recursive=True), root]:
+        with suppress(psutil.Error):  # it has ended
+            process.kill()
 
 
 def _resident(process: psutil.Process) -> int:

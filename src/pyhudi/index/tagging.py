@@ -208,6 +208,8 @@ def tag_files(context: TaskContext, task: TagTask, staged: KeysOfSlices) -> TagR
             numbers = range(len(searches)) if len(searches) > 1 else None
             index = KeyIndex.of(_named([keys.keys for keys, _ in searches], numbers), may_repeat=task.keys_repeat)
             for tags, incoming in _tags_in(task, [slices for _, slices in searches], keys, index):
+                if not len(incoming):
+                    continue
                 sink.add(tags, keys.split[incoming], keys.rows.column(PARTITION_PATH).take(pa.array(incoming)))
     return sink.result()
 

@@ -88,7 +88,7 @@ class RowGroupWriter:
         """Write the footer with these pairs of keys and values, and return it without them."""
         if not self._parts:
             self._begin_part()
-        self._streams[-1].flush()
+        self._streams[-1].flush()  # of a file without row groups, its first bytes
         with self._sink.silent():
             for part, stream in zip(self._parts, self._streams, strict=True):
                 part.close()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +34,7 @@ from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, row_ranges
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.folder_constants import constants_of
-from pyhudi.read.prefetch import in_order
+from pyhudi.read.prefetch import in_order, pieces_at_once
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.open import open_spec
@@ -256,7 +255,7 @@ def _is_alone(scan_slice: ScanSlice) -> bool:
     """
     if not scan_slice.files.logs:
         return scan_slice.files.source is None
-    logs_max = LOG_BYTES_AT_ONCE // (os.cpu_count() or 1)
+    logs_max = LOG_BYTES_AT_ONCE // pieces_at_once()
     return not 0 < scan_slice.log_size <= logs_max or scan_slice.size > SLICE_BYTES_ALONE
 
 

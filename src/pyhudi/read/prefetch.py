@@ -19,6 +19,11 @@ BYTES_AT_ONCE: Final = 256 * 1024 * 1024
 Read: TypeAlias = Callable[[], Iterator[pa.RecordBatch]]
 
 
+def pieces_at_once() -> int:
+    """How many pieces are read at once: one in each core."""
+    return os.cpu_count() or 1
+
+
 def in_order(pieces: Iterable[tuple[Read, bool]], bytes_at_once: int = BYTES_AT_ONCE) -> Iterator[pa.RecordBatch]:
     """The batches of the pieces, one piece after the other. A piece: what reads it, and whether it is read alone.
 
@@ -26,7 +31,7 @@ def in_order(pieces: Iterable[tuple[Read, bool]], bytes_at_once: int = BYTES_AT_
     `bytes_at_once`, readers wait. A piece that is read alone, as it takes much memory by itself, is read as it is asked
     for.
     """
-    threads = max(1, os.cpu_count() or 1)
+    threads = pieces_at_once()
     ahead = _Ahead(bytes_at_once)
     with ThreadPoolExecutor(threads) as pool, closing(ahead):
         for read, is_alone in pieces:

@@ -23,7 +23,7 @@ from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.ranges import Range
 from pyhudi.format.schema.evolution import align
-from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY
 from pyhudi.io.base_file import read_footer, read_ranges
 from pyhudi.io.log.changes import merge_logs
@@ -292,7 +292,7 @@ def joins_of(storage: Storage, paths: Sequence[str], target: WriteTarget) -> lis
     Raises `NotAlikeError` if they must be decoded. Cost: the footers, and a request per file for its size.
     """
     settings = target.files
-    if not _same_columns(read_footer(storage, paths[0]).schema, with_meta_columns(target.schema)):
+    if not _same_columns(read_footer(storage, paths[0]).schema, target.whole_schema):
         # Readers may find the columns of a file by the schema of its instant, which is now a newer one.
         raise NotAlikeError(f"the columns of {paths[0]} are not those of the table")
     sizes = []

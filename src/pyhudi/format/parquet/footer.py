@@ -137,16 +137,17 @@ class Footer:
             | {
                 _ROWS: (I64, rows),
                 _ROW_GROUPS: (LIST, Items(STRUCT, tuple(row_groups))),
-                _KEY_VALUES: _encoded_pairs(values),
+                _KEY_VALUES: _pairs_field(values),
             }
         )
         return data + TAIL.pack(len(data), MAGIC)
 
 
 def with_values(data: bytes, values: Mapping[str, str], *, created_by: str) -> bytes:
-    """A footer of Arrow's, which has no key-value pairs, with these, and its tail: the bytes that Arrow would write.
+    """Put key-value pairs into a footer that Arrow wrote without any, and add the tail: the bytes of Arrow with them.
 
     Arrow copies each text of a footer several times, and a Bloom filter has 400 kB. `created_by`: what the footer says.
+    Raises `InternalError` where the footer does not have that text in its place.
     """
     # Their place is between the row groups and the name of the writer, the last text of a footer. A field is encoded by
     # the step from the one before it.
@@ -155,14 +156,13 @@ def with_values(data: bytes, values: Mapping[str, str], *, created_by: str) -> b
     before, found, after = data.rpartition(encode_struct({writer: written_by})[:-1])
     if not found:
         raise InternalError("a footer does not name its writer behind its row groups", created_by=created_by)
-    inserted = memoryview(encode_struct(({pairs: _encoded_pairs(values)} if values else {}) | {writer: written_by}))[
-        :-1
-    ]
+    described = {pairs: _pairs_field(values)} if values else {}
+    inserted = encode_struct(described | {writer: written_by})[:-1]
     size = len(before) + len(inserted) + len(after)
     return b"".join((before, inserted, after, TAIL.pack(size, MAGIC)))
 
 
-def _encoded_pairs(values: Mapping[str, str]) -> Field:
+def _pairs_field(values: Mapping[str, str]) -> Field:
     pairs = tuple({1: (BINARY, key.encode()), 2: (BINARY, value.encode())} for key, value in values.items())
     return LIST, Items(STRUCT, pairs)
 
