@@ -67,13 +67,20 @@ def _wide_dictionaries(row_groups: Iterable[_RowGroup], rows_max: int) -> tuple[
     return tuple(found)
 
 
-def _repeated_texts(row_groups: Iterable[_RowGroup]) -> tuple[str, ...]:
+def repeated_texts(footer: Any, columns: Sequence[str] | None) -> tuple[str, ...]:
     """The columns of text or bytes whose values are all in dictionaries, as most of them occur often.
 
-    A value outside of a dictionary takes four bytes for its length alone.
+    None where row groups have few rows, as reading them in another way is not worth a second reader.
     """
+    return _repeated_texts(_row_groups(footer, columns))
+
+
+def _repeated_texts(row_groups: Sequence[_RowGroup]) -> tuple[str, ...]:
+    if sum(rows for _, rows in row_groups) <= _DECODED_ROWS_MAX * len(row_groups):
+        return ()
     in_all: set[str] | None = None
     for chunks, _ in row_groups:
+        # A value outside of a dictionary takes four bytes for its length alone.
         here = {
             chunk.path_in_schema
             for chunk in chunks
@@ -95,11 +102,11 @@ def bounded_batches(
     A larger row forms its own batch. `row_groups`: their numbers; None for all. Cost: the reads of the rows.
     """
     footer = parquet.metadata
-    described = list(_row_groups(footer, columns))
+    described = _row_groups(footer, columns)
     rows = _rows_at_once(described, rows_max)
     wide = _wide_dictionaries(described, rows)
     groups = range(footer.num_row_groups) if row_groups is None else row_groups
-    repeated = _repeated_texts(described) if footer.num_rows > _DECODED_ROWS_MAX * footer.num_row_groups else ()
+    repeated = _repeated_texts(described)
     if not wide and not repeated:
         yield from parquet.iter_batches(batch_size=rows, columns=columns, row_groups=groups, use_threads=False)
         return
@@ -128,15 +135,13 @@ def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
     return pq.ParquetSchema(footer)
 
 
-def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[_RowGroup]:
+def _row_groups(footer: Any, columns: Sequence[str] | None) -> list[_RowGroup]:
     """The chunks of the wanted columns, and the rows, of each row group that has rows."""
     wanted = None if columns is None else set(columns)
     paths = [path for path, _ in leaf_columns(footer)]
     numbers = [n for n, path in enumerate(paths) if wanted is None or path.partition(".")[0] in wanted]
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        if group.num_rows > 0:
-            yield [group.column(n) for n in numbers], group.num_rows
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    return [([group.column(n) for n in numbers], group.num_rows) for group in groups if group.num_rows > 0]
 
 
 def _plain_size(chunk: Any) -> int:

@@ -6,6 +6,7 @@ INT96, in which older writers store instants, has no zone and a range of its own
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,12 +31,13 @@ from pyhudi.io.base_file import (
     row_group_ends,
     tail_of_plain,
 )
-from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
+from pyhudi.io.parquet_batches import repeated_texts, rows_at_once, wide_dictionaries
 from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, row_ranges
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.prefetch import in_order, pieces_at_once
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.single_values import FILE_NUMBER, decoded_columns, single_values, with_single_values
 from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
@@ -83,6 +85,16 @@ def read_batches(
         yield from _read_whole(storage, plan, plan.merged, names, where)
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenedFile:
+    """A base file that is open, its footer read."""
+
+    number: int
+    source: Any
+    fragment: ds.ParquetFileFragment
+    footer: pq.FileMetaData
+
+
 def _read_files(
     storage: Storage,
     plan: ScanPlan,
@@ -90,50 +102,86 @@ def _read_files(
     names: list[str],
     where: Where,
 ) -> Iterator[pa.RecordBatch]:
-    import pyarrow.dataset as ds
-
-    form, condition = _format(), scan_condition(plan, where)
+    """The rows of slices without logs. Those that the scanner of Arrow cannot read as we want come last."""
+    condition = scan_condition(plan, where)
+    needed = _with_columns_of(condition, names, plan.schema)
     paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
-    late = None if condition is None or condition.is_tested_by_pruning else condition
     with missing_files_named(storage), ExitStack() as stack:
-        fragments, sources = [], []
-        for scan_slice, path in zip(slices, paths, strict=True):
-            source = stack.enter_context(storage.open_input(path))
-            sources.append(source)
-            fragments.append(form.make_fragment(source, partition_expression=equalities_of_folder(plan, scan_slice)))
-        wanted = _with_columns_of(late, names, plan.schema)
+        sources = [stack.enter_context(storage.open_input(path)) for path in paths]
+        fragments = [
+            _format().make_fragment(source, partition_expression=_of_all_rows(plan, scan_slice, number))
+            for number, (source, scan_slice) in enumerate(zip(sources, slices, strict=True))
+        ]
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
                 footers = list(pool.map(_footer, fragments, sources, paths))
-            needed = _with_columns_of(condition, names, plan.schema)
-            # The scanner of Arrow would make other texts of numbers, and refuse some casts.
-            wide = [
-                bool(wide_dictionaries(footer, needed, BATCH_ROWS))
-                or has_other_types(fragment.physical_schema, plan.schema, needed)
-                for fragment, footer in zip(fragments, footers, strict=True)
+            files = list(map(_OpenedFile, itertools.count(), sources, fragments, footers))
+            # The scanner would make other texts of numbers, and refuse some casts.
+            apart = [
+                bool(wide_dictionaries(file.footer, needed, BATCH_ROWS))
+                or has_other_types(file.fragment.physical_schema, plan.schema, needed)
+                for file in files
             ]
-            narrow = [fragment for fragment, is_wide in zip(fragments, wide, strict=True) if not is_wide]
             rows = min((rows_at_once(footer, needed, BATCH_ROWS) for footer in footers), default=BATCH_ROWS)
-            dataset = ds.FileSystemDataset(narrow, plan.schema, form)
-            for batch in dataset.to_batches(
-                columns=wanted,
-                filter=None if condition is None else condition.prunes,
-                batch_size=rows,
-                batch_readahead=_BATCH_READAHEAD if rows == BATCH_ROWS else 1,
-                fragment_readahead=_FILE_READAHEAD if rows == BATCH_ROWS else 1,
-            ):
-                for kept in _matching(batch, late, names).to_batches():
-                    if kept.num_rows:
-                        yield kept
+            scanned = [file for file, is_apart in zip(files, apart, strict=True) if not is_apart]
+            yield from _scanned(scanned, plan, names, condition, rows)
         except (pa.ArrowException, OSError) as error:
             raise _located(storage, paths, error) from error
     yield from _read_whole(
         storage,
         plan,
-        [scan_slice for scan_slice, is_wide in zip(slices, wide, strict=True) if is_wide],
+        [scan_slice for scan_slice, is_apart in zip(slices, apart, strict=True) if is_apart],
         names,
         where,
     )
+
+
+def _scanned(
+    files: Sequence[_OpenedFile], plan: ScanPlan, names: list[str], condition: Condition | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows that Arrow finds in the files, in batches of at most `batch_rows`."""
+    import pyarrow.dataset as ds
+
+    prunes = None if condition is None else condition.prunes
+    late = None if condition is None or condition.is_tested_by_pruning else condition
+    wanted = _with_columns_of(late, names, plan.schema)
+    single = {file.number: single_values(file.footer) for file in files}
+    decoded = decoded_columns(wanted, single.values())
+    # Of a column that it reads as dictionaries, Arrow does not compare statistics.
+    compared = frozenset(() if prunes is None else columns_of(prunes, plan.schema))
+    filled_in = [name for name in decoded if name not in compared]
+    fragments = [_with_dictionaries(file, filled_in) for file in files]
+    is_narrow = batch_rows == BATCH_ROWS
+    numbered = plan.schema.append(pa.field(FILE_NUMBER, pa.int64()))
+    batches = ds.FileSystemDataset(fragments, numbered, _format()).to_batches(
+        columns=[*decoded, FILE_NUMBER],
+        filter=prunes,
+        batch_size=batch_rows,
+        batch_readahead=_BATCH_READAHEAD if is_narrow else 1,
+        fragment_readahead=_FILE_READAHEAD if is_narrow else 1,
+    )
+    schema = pa.schema([plan.schema.field(name) for name in wanted])
+    for batch in with_single_values(batches, single, schema):
+        for kept in _matching(batch, late, names).to_batches():
+            if kept.num_rows:
+                yield kept
+
+
+def _of_all_rows(plan: ScanPlan, scan_slice: ScanSlice, number: int) -> pc.Expression:
+    """What Arrow takes for values of all rows of a file: its number, and what its folder tells."""
+    numbered, folder = pc.field(FILE_NUMBER) == number, equalities_of_folder(plan, scan_slice)
+    return numbered if folder is None else folder & numbered
+
+
+def _with_dictionaries(file: _OpenedFile, names: Sequence[str]) -> ds.ParquetFileFragment:
+    """The file for a scan that fills in texts from dictionaries where they occur often: decoding them takes longer.
+
+    The scan then reads the footer again.
+    """
+    repeated = repeated_texts(file.footer, names)
+    if not repeated:
+        return file.fragment
+    return _format(repeated).make_fragment(file.source, partition_expression=file.fragment.partition_expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +249,14 @@ def _is_other(stored: pa.DataType, kind: pa.DataType) -> bool:
     return bool(is_rounded or pa.types.is_decimal(kind) or pa.types.is_date(kind))
 
 
-def _format() -> ds.ParquetFileFormat:
+def _format(dictionaries: Iterable[str] = ()) -> ds.ParquetFileFormat:
+    """How Arrow reads base files. `dictionaries`: columns that it reads as such, and then fills in."""
     import pyarrow.dataset as ds
 
     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    return ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", default_fragment_scan_options=checked)
+    return ds.ParquetFileFormat(
+        coerce_int96_timestamp_unit="us", dictionary_columns=dictionaries, default_fragment_scan_options=checked
+    )
 
 
 def _footer(fragment: ds.ParquetFileFragment, source: Any, path: str) -> pq.FileMetaData:

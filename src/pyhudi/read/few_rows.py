@@ -31,7 +31,7 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named
 from pyhudi.storage.protocol import Storage
 
-_PLACE: Final = "_pyhudi_place"
+_PLACE: Final = "place in row group"
 
 
 def read_few_rows(storage: Storage, plan: ScanPlan, columns: Sequence[str] | None, where: Where) -> pa.Table:
