@@ -49,17 +49,28 @@ def with_single_values(
 ) -> Iterator[pa.RecordBatch]:
     """The batches of a scan with the columns of `schema`, of which `decoded_columns` were read, and `FILE_NUMBER`.
 
-    `files`: by their numbers. Batches without rows are left out.
+    `files`: by their numbers. Batches without rows are left out. Memory: batches of the same value share it.
     """
+    last: dict[str, tuple[pa.Scalar, pa.Array]] = {}
     for batch in batches:
         if batch.num_rows:
             single = files[batch.column(FILE_NUMBER)[0].as_py()]
-            yield _with_columns(batch, single, schema)
+            missing = frozenset(schema.names).difference(batch.schema.names)
+            for name in missing:
+                last[name] = _repeated(single[name], batch.num_rows, last.get(name))
+            yield _with_columns(batch, {name: last[name][1] for name in missing}, schema)
 
 
-def _with_columns(batch: pa.RecordBatch, single: SingleValues, schema: pa.Schema) -> pa.RecordBatch:
-    for name in frozenset(schema.names).difference(batch.schema.names):
-        batch = batch.append_column(schema.field(name), pa.repeat(single[name], batch.num_rows))
+def _repeated(value: pa.Scalar, rows: int, last: tuple[pa.Scalar, pa.Array] | None) -> tuple[pa.Scalar, pa.Array]:
+    """At least so often; the array that was made last, if it is of this value."""
+    if last is not None and last[0] == value and len(last[1]) >= rows:
+        return last
+    return value, pa.repeat(value, rows)
+
+
+def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    for name, column in columns.items():
+        batch = batch.append_column(schema.field(name), column.slice(0, batch.num_rows))
     return batch.select(schema.names)
 
 
