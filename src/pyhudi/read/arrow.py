@@ -77,7 +77,7 @@ def read_batches(
     """
     names = checked_columns(plan, columns)
     condition = scan_condition(plan, where)
-    plan = _in_matching_partitions(plan, condition)
+    plan = in_matching_partitions(plan, condition)
     plain = plan.plain
     for start in range(0, len(plain), FILES_AT_ONCE):
         yield from _read_files(storage, plan, plain[start : start + FILES_AT_ONCE], names, where)
@@ -216,7 +216,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
                 raise _located(storage, [scan_slice.files.base], error) from error
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-        found = list(pool.map(groups, _in_matching_partitions(plan, condition).plain))
+        found = list(pool.map(groups, in_matching_partitions(plan, condition).plain))
     return Skipped(
         files=sum(read == 0 for read, _ in found),
         row_groups=sum(read for read, _ in found),
@@ -359,10 +359,11 @@ def scan_condition(plan: ScanPlan, where: Where) -> Condition | None:
 
 def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
     """The scan without the files whose partition path rules the condition out. Cost: no request."""
-    return _in_matching_partitions(plan, condition_of(where, plan.schema))
+    return in_matching_partitions(plan, condition_of(where, plan.schema))
 
 
-def _in_matching_partitions(plan: ScanPlan, condition: Condition | None) -> ScanPlan:
+def in_matching_partitions(plan: ScanPlan, condition: Condition | None) -> ScanPlan:
+    """`prune_partitions` by a condition that fits the table's schema."""
     if condition is None or not any(scan_slice.partition_values for scan_slice in plan.slices):
         return plan
     import pyarrow.dataset as ds
