@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 import pyhudi
 from pyhudi.api.handle import TableHandle
 from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.environment import SYSTEM
 from pyhudi.format.hfile.blocks import source_of
 from pyhudi.format.hfile.indexed import open_hfile, sorted_keys
@@ -38,6 +39,7 @@ from pyhudi.format.hfile.writer import write_hfile
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.lister import metadata_lister
 from pyhudi.metadata_table.partitions.files import FilesPartition
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import FileInfo, FolderListing
@@ -160,7 +162,7 @@ def put_listing(folder: Path, partitions: int, names: int) -> MadeUpListing:
 
 
 def build_files(storage: MadeUpListing) -> None:
-    initialize_partitions(load_table(storage), [FilesPartition()], SYSTEM, lambda: None)
+    initialize_partitions(Source(load_table(storage), SYSTEM, SpillSettings()), [FilesPartition()], lambda: None)
 
 
 def files(folder: Path, names: int = 100_000) -> None:

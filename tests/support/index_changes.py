@@ -10,6 +10,7 @@ from tests.support.tables import DELETE_FLAG, SCHEMA, environment
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.table.state import TableState
 
@@ -59,4 +60,4 @@ def flagged(*values: tuple[int, str, int, str | None], deleted: bool = False) ->
 
 
 def source_of(table: TableState) -> Source:
-    return Source(table, environment(), LocalEngine(parallelism=1))
+    return Source(table, environment(), SpillSettings(), LocalEngine(parallelism=1))

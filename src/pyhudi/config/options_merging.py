@@ -90,6 +90,6 @@ class MemoryOptions:
         "hoodie.memory.spillable.map.path",
         parse=text("a folder on local disk"),
         default=None,
-        doc="The folder of that file, and of the rows of a bulk insert that do not fit into memory; by default the "
-        "operating system's folder of temporary files.",
+        doc="The folder of that file, and of rows of a bulk insert and entries of an index that do not fit into "
+        "memory; by default the operating system's folder of temporary files.",
     )

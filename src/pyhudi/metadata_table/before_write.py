@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pyhudi.engine.protocol import Engine
-from pyhudi.environment import Environment
 from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.folders import inner_version
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
-from pyhudi.metadata_table.partitions.protocol import MetadataPartition
+from pyhudi.metadata_table.partitions.protocol import MetadataPartition, Source
 from pyhudi.metadata_table.requested_indexes import can_be_built
 from pyhudi.metadata_table.undone_writes import saying_undone_writes
 from pyhudi.metadata_table.write_checks import checked_timeline, problem_for_writes
@@ -24,12 +23,10 @@ _log = logging.getLogger("pyhudi")
 
 
 def settle_metadata_table(
-    table: TableState,
+    source: Source,
     wanted: bool | None,
-    environment: Environment,
     check_held: CheckHeld,
     *,
-    engine: Engine | None = None,
     indexes: Sequence[MetadataPartition] = (),
 ) -> TableState:
     """Give the table the metadata table that it is to have, at the begin of a write; the table as it is then.
@@ -38,6 +35,7 @@ def settle_metadata_table(
     they are not there, and with them the metadata table, unless `wanted` is False. Cost: nothing where nothing is to
     do; otherwise see `initialize_partitions` and `drop_metadata_table`.
     """
+    table = source.table
     if wanted is False:
         if not has_metadata_table(table):
             return table
@@ -53,7 +51,7 @@ def settle_metadata_table(
         asked.insert(0, maintained_partition(FILES, table))
     if not asked:
         return table
-    return initialize_partitions(table, asked, environment, check_held, engine=engine)
+    return initialize_partitions(replace(source, table=table), asked, check_held)
 
 
 def _without_undone_writes(table: TableState, check_held: CheckHeld) -> TableState:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from pyhudi.engine.protocol import Engine
-from pyhudi.environment import Environment
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.metadata_table.file_changes import Change
@@ -23,7 +21,6 @@ from pyhudi.metadata_table.partitions.protocol import (
     Source,
 )
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.state import TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +34,16 @@ class Ahead:
 NOTHING_AHEAD: Final[Mapping[str, Ahead]] = MappingProxyType({})
 
 
-def write_ahead(
-    table: TableState,
-    change: Change,
-    environment: Environment,
-    engine: Engine | None,
-) -> Mapping[str, Ahead]:
+def write_ahead(source: Source, change: Change) -> Mapping[str, Ahead]:
     """Let large partitions write what a change means for them, without the lock; by partition.
 
     Nothing is written in table version 6, where the name of a log does not show its write. Cost: a listing for each
     large partition, and its tasks.
     """
-    if engine is None or not table.version.has_completion_times:
+    table = source.table
+    if source.engine is None or not table.version.has_completion_times:
         return NOTHING_AHEAD
-    source, now_ms = Source(table, environment, engine), environment.clock.now_ms()
+    now_ms = source.environment.clock.now_ms()
     written: dict[str, Ahead] = {}
     for partition in kept_partitions(table):
         if isinstance(partition, LargePartition):

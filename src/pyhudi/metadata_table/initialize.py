@@ -7,13 +7,12 @@ builds it again begins by deleting them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
 from pyhudi.config.table_config import TableConfig
-from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, encode_partition_metadata
@@ -57,26 +56,20 @@ _BY_TYPE = {
 }
 
 
-def initialize_partitions(
-    table: TableState,
-    partitions: Sequence[MetadataPartition],
-    environment: Environment,
-    check_held: CheckHeld,
-    *,
-    engine: Engine | None = None,
-) -> TableState:
+def initialize_partitions(source: Source, partitions: Sequence[MetadataPartition], check_held: CheckHeld) -> TableState:
     """Build partitions from the completed writes of the table, under the table lock; the table with them.
 
     `partitions`: `files` alone or first where the table has no metadata table, which is then created. What the folder
     of a partition holds is deleted first. Cost: four puts and those of the files per partition, a put for each file
     group, and what `initial_records` costs; at the end a put of the properties per partition.
     """
+    table = source.table
     if FILES not in table.config.metadata_partitions:
         drop_metadata_table(table)
         check_held()
         put_metadata_table_properties(table.storage, table.config)
     for partition in partitions:
-        _build(partition, Source(table, environment, engine), check_held)
+        _build(partition, replace(source, table=table), check_held)
         check_held()
         define_as_built(table, partition)
         names = [*table.config.metadata_partitions, partition.name]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
@@ -60,7 +61,12 @@ class RowSettings:
 
 
 def row_settings(
-    table: TableState, columns: tuple[str, ...], change: Change | None = None, *, compares: bool = True
+    table: TableState,
+    columns: tuple[str, ...],
+    spill: SpillSettings,
+    change: Change | None = None,
+    *,
+    compares: bool = True,
 ) -> RowSettings:
     """The settings for a change, or, without one, for all rows of completed writes."""
     metadata = None if change is None else change.metadata
@@ -78,6 +84,7 @@ def row_settings(
         schema=with_meta_columns(schema.arrow),
         rules=rules,
         blocks=block_filter(table.timeline, completed | {instant_time}),
+        spill=spill,
     )
     own = BlockFilter() if table.version.has_completion_times else BlockFilter(committed=frozenset({instant_time}))
     return RowSettings(

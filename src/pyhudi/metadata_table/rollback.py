@@ -16,12 +16,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from pyhudi.environment import Environment
 from pyhudi.format.metadata.rollback import RollbackMetadata
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.file_changes import Change, change_of_rollback
 from pyhudi.metadata_table.partitions.maintained import kept_partitions
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.undo import (
     forget_delta_commit,
     is_merged,
@@ -97,14 +97,12 @@ def begin_rollback(table: TableState, instant_time: str, rollback_time: str) -> 
     return False
 
 
-def end_rollback(
-    table: TableState, done: RollbackMetadata, environment: Environment, check_held: CheckHeld, *, was_merged: bool
-) -> None:
+def end_rollback(source: Source, done: RollbackMetadata, check_held: CheckHeld, *, was_merged: bool) -> None:
     """Say what a rollback changed besides, right before it completes. Cost: nothing, or that of `apply_change`."""
     change = change_of_rollback(done)
     if not was_merged:
         change = replace(change, removed={})
     if change.added or change.removed:
-        apply_change(table, change, environment, check_held)
+        apply_change(source, change, check_held)
     if was_merged:
-        forget_delta_commit(table, done.instant_time)
+        forget_delta_commit(source.table, done.instant_time)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
-from pyhudi.engine.protocol import Engine
-from pyhudi.environment import Environment
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.schema import KEY
@@ -31,7 +30,6 @@ from pyhudi.metadata_table.partitions.protocol import MetadataPartition, PlacedP
 from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.table.index_definitions import remembering_definitions
 from pyhudi.table.metadata_table import has_metadata_table
-from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_timeline
 
 DRIVER_TASK: Final = "0-0-1"
@@ -41,12 +39,10 @@ _NO_FILES: Final = CommitMetadata(operation=WriteOperation.UPSERT_PREPPED, stats
 
 
 def apply_change(
-    table: TableState,
+    source: Source,
     change: Change,
-    environment: Environment,
     check_held: CheckHeld,
     *,
-    engine: Engine | None = None,
     ahead: Mapping[str, Ahead] = NOTHING_AHEAD,
     inner: Timeline | None = None,
 ) -> str:
@@ -60,6 +56,7 @@ def apply_change(
     listing, a read of the definitions of indexes, and four puts; one more listing and one put for each further
     partition, and in table version 6 a listing for `files`, too.
     """
+    table = source.table
     if not has_metadata_table(table):
         return ""
     table = remembering_definitions(table)
@@ -74,7 +71,7 @@ def apply_change(
     ):
         undo_delta_commit(table, change.instant_time, change.instant_time)
         ahead = NOTHING_AHEAD
-    source = Source(table, environment, engine)
+    source = replace(source, table=table)
     requested = Instant(InstantTime(change.instant_time), Action.DELTA_COMMIT, InstantState.REQUESTED)
     inflight = advanced(requested, InstantState.INFLIGHT)
     check_held()
@@ -88,7 +85,7 @@ def apply_change(
             stats += before.stats
         else:
             stats += _write_logs(partition, change, source)
-    completed = completed_after(inflight, timeline, table, environment)
+    completed = completed_after(inflight, timeline, table, source.environment)
     check_held()
     storage.put(
         instant_path(completed, version),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pyhudi.config.options_clustering import ConflictStrategy, UpdateStrategy
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.environment import Environment
 from pyhudi.events import all_of, ignore
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
@@ -31,7 +32,7 @@ class TransactionSettings:
     `rolls_back_clusterings`: a write rolls it back, unless it is running. `metadata_table`: True creates one where
     there is none, False drops it, None keeps what is there. `indexes`: the
     partitions of it that are built where they are not there. `carried_keys`: the keys of commit metadata that a commit
-    carries along from the newest of `carried_from` commits.
+    carries along from the newest of `carried_from` commits. `spill`: the memory and the folder for records of indexes.
     """
 
     lock_wait_ms: int = 60_000
@@ -43,6 +44,7 @@ class TransactionSettings:
     indexes: tuple[MetadataPartition, ...] = ()
     carried_keys: tuple[str, ...] = ()
     carried_from: int = 10
+    spill: SpillSettings = field(default_factory=SpillSettings)
 
 
 def transaction_settings(config: WriteConfig) -> TransactionSettings:
@@ -60,6 +62,7 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
         indexes=asked_indexes(config.metadata_table, config.record_index),
         carried_keys=concurrency.carried_keys,
         carried_from=concurrency.carried_from,
+        spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
     )
 
 

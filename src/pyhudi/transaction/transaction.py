@@ -31,6 +31,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.metadata_table.before_write import settle_metadata_table, with_kept_partitions
 from pyhudi.metadata_table.early_records import Ahead, write_ahead
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED, Change, change_of_commit
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.metadata_table.write_checks import checked_timeline
@@ -147,12 +148,10 @@ def begin(
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
         check_nothing_exclusive(table.timeline, own)
         table = settle_metadata_table(
-            table,
+            Source(table, environment, settings.spill, engine),
             settings.metadata_table,
-            environment,
             lock.check_held,
             indexes=settings.indexes,
-            engine=engine,
         )
         instant = Instant(
             requested_time=at or next_time(table.timeline, table.config, environment.clock),
@@ -247,7 +246,7 @@ def commit(
             delete_lost_attempts(transaction, metadata)
     mine = footprint_of(metadata, unique_keys, read)
     change = change_of_commit(own, metadata, learned)
-    ahead = write_ahead(base, change, transaction.environment, engine)
+    ahead = write_ahead(_source(transaction, base, engine), change)
     _let_earlier_writes_begin(transaction)
     with (
         span("commit", instant=transaction.instant_time),
@@ -356,7 +355,7 @@ def commit_compaction(
     """
     storage = transaction.storage
     change = change_of_commit(transaction.instant_time, metadata)
-    ahead = write_ahead(transaction.base, change, transaction.environment, engine)
+    ahead = write_ahead(_source(transaction, transaction.base, engine), change)
     with (
         span("commit", instant=transaction.instant_time),
         _metadata_table_corrected_on_loss(transaction),
@@ -392,7 +391,7 @@ def commit_clustering(
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     mine = footprint_of(metadata)
     change = change_of_commit(own, metadata)
-    ahead = write_ahead(base, change, transaction.environment, engine)
+    ahead = write_ahead(_source(transaction, base, engine), change)
     with (
         span("commit", instant=transaction.instant_time),
         _metadata_table_corrected_on_loss(transaction),
@@ -504,15 +503,8 @@ def _complete(
         timeline = load_timeline(storage, now.version)
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
     change, ahead = indexed.change, indexed.ahead
-    indexed_at = apply_change(
-        now,
-        change,
-        environment,
-        lock.check_held,
-        engine=indexed.engine,
-        ahead=ahead,
-        inner=checked_timeline(now),
-    )
+    source, inner = _source(transaction, now, indexed.engine), checked_timeline(now)
+    indexed_at = apply_change(source, change, lock.check_held, ahead=ahead, inner=inner)
     (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock, after=indexed_at)
     keep_schema_history(now, completed, metadata)
@@ -523,6 +515,10 @@ def _complete(
     remember_written_files(storage, now.version, completed, metadata)
     hand_on_files(storage, timeline, completed, added=_files_of(change), removed={})
     return completed
+
+
+def _source(transaction: Transaction, table: TableState, engine: Engine | None) -> Source:
+    return Source(table, transaction.environment, transaction.settings.spill, engine)
 
 
 def _files_of(change: Change) -> dict[str, list[FileInfo]]:
@@ -559,7 +555,7 @@ def _correct_metadata_table(transaction: Transaction) -> None:
             undo_delta_commit(now, own, own)
         elif found.state is InstantState.COMPLETED:
             metadata = load_commit_metadata(storage, found, now.version)
-            apply_change(now, change_of_commit(own, metadata), environment, lock.check_held)
+            apply_change(_source(transaction, now, None), change_of_commit(own, metadata), lock.check_held)
 
 
 def delete_lost_attempts(transaction: Transaction, metadata: CommitMetadata) -> None:

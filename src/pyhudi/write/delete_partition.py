@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.safe_paths import data_path_problem
 from pyhudi.index.key_value.hbase_publishing import withdraw
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.services.partition_ttl.drop import Choice, drop_partitions
 from pyhudi.table.remembered_files import latest_slices
 from pyhudi.table.state import TableState
@@ -57,7 +58,8 @@ def _dropped(job: WriteJob, choose: Choice) -> WriteResult:
         environment=job.environment,
         extra=job.extra_metadata,
     )
-    withdraw(job.config.index, done.base, done.instant, done.metadata, engine=job.engine, environment=job.environment)
+    source = Source(done.base, job.environment, job.merging.spill, job.engine)
+    withdraw(job.config.index, source, done.instant, done.metadata)
     seconds = job.environment.clock.monotonic() - job.started
     return result_of(done.metadata, done.instant, done.completion_time, seconds)
 

@@ -17,6 +17,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.index.key_value.hbase_publishing import published
 from pyhudi.metadata_table.file_changes import NOTHING_LEARNED
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.services.rollback.rollback import undone_on_failure
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.timeline import instant_path
@@ -112,14 +113,8 @@ def committed(
     )
     validate(job, transaction, metadata)
     base_schema = job.previous_schema.avro if job.previous_schema else None
-    with published(
-        job.config.index,
-        transaction.base,
-        transaction.instant_time,
-        metadata,
-        engine=job.engine,
-        environment=job.environment,
-    ):
+    source = Source(transaction.base, job.environment, job.merging.spill, job.engine)
+    with published(job.config.index, source, transaction.instant_time, metadata):
         completion_time = commit(
             transaction,
             metadata,

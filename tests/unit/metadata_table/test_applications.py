@@ -14,10 +14,12 @@ from tests.support.metadata_tables import (
 from tests.support.table_builder import THREE_ROWS, TableBuilder
 from tests.support.tables import environment
 
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import UnavailableError
 from pyhudi.format.metadata.clean import CleanMetadata
 from pyhudi.metadata_table.before_write import settle_metadata_table
 from pyhudi.metadata_table.file_changes import change_of_clean
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
@@ -42,8 +44,9 @@ def test_action_that_is_applied_again_counts_once(table: TableBuilder) -> None:
     half = CleanMetadata(start_time=time, time_taken_ms=0, policy="", deleted={"city=rome": ("city=rome/never",)})
     whole = CleanMetadata(start_time=time, time_taken_ms=0, policy="", deleted={"city=oslo": (gone,)})
 
-    apply_change(loaded, change_of_clean(time, half), environment(), held)
-    apply_change(loaded, change_of_clean(time, whole), environment(), held)
+    source = Source(loaded, environment(), SpillSettings())
+    apply_change(source, change_of_clean(time, half), held)
+    apply_change(source, change_of_clean(time, whole), held)
 
     assert delta_commits(storage).count(time) == 1
     assert gone.rpartition("/")[2] in files_known(storage)["city=oslo"]  # the clean is not completed
@@ -102,7 +105,7 @@ def test_metadata_table_that_lacks_a_write_is_dropped_and_built_again_on_request
 def test_building_leaves_files_of_pending_writes_to_their_commits() -> None:
     storage = TableBuilder(9, "cow").insert(*THREE_ROWS).dead_writer((1, "oslo", 9, "x"), stage="written").build()
 
-    table = settle_metadata_table(load_table(storage), True, environment(), held)
+    table = settle_metadata_table(Source(load_table(storage), environment(), SpillSettings()), True, held)
 
     assert table.config.metadata_partitions == ("files",)
     assert files_known(storage) == files_committed(storage)

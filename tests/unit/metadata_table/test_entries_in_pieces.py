@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.metadata_tables import FOLDER
+from tests.support.tables import new_table, open_table, rows
 
 import pyhudi
 from pyhudi.engine.protocol import TaskContext
@@ -180,3 +182,17 @@ def test_table_whose_indexes_are_written_in_many_pieces_is_found_true(version: i
     assert sorted(table.lookup([f"k{n}" for n in range(200)])["id"].to_pylist()) == sorted(
         f"k{n}" for n in range(150) if not 20 <= n < 60
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_index_that_is_built_again_keeps_entries_in_the_folder_of_the_options(tmp_path: Path, version: int) -> None:
+    storage, folder = MemoryStorage(), tmp_path / "spilled"
+    indexed = {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+    new_table(storage, version=version, **indexed).insert(rows(*((key, "oslo", 1, "a") for key in range(50))))
+    options = {"hoodie.memory.merge.max.size": "1", "hoodie.memory.spillable.map.path": str(folder)}
+
+    names = open_table(storage, **options).recovery.rebuild_metadata_table()
+
+    assert "record_index" in names
+    assert list(folder.iterdir()) == []
+    assert open_table(storage).inspect.metadata_check().num_rows == 0

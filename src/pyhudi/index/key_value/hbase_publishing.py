@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pyhudi.config.options_write import IndexOptions
-from pyhudi.engine.protocol import TASKS_PER_CORE, Engine, TaskContext, spread
-from pyhudi.environment import Environment
+from pyhudi.engine.protocol import TASKS_PER_CORE, TaskContext, spread
 from pyhudi.errors import HudiError
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.schema.meta_columns import RECORD_KEY
@@ -28,7 +27,6 @@ from pyhudi.metadata_table.record_changes import RowSettings, changed_rows
 from pyhudi.metadata_table.slice_changes import SliceChange
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
-from pyhudi.table.state import TableState
 
 _log = logging.getLogger("pyhudi")
 
@@ -50,15 +48,7 @@ class PublishTask:
 
 
 @contextmanager
-def published(
-    options: IndexOptions,
-    table: TableState,
-    instant_time: str,
-    metadata: CommitMetadata,
-    *,
-    engine: Engine,
-    environment: Environment,
-) -> Iterator[None]:
+def published(options: IndexOptions, source: Source, instant_time: str, metadata: CommitMetadata) -> Iterator[None]:
     """Keep JVM Hudi's index in HBase, if the options name one, beside the commit that the block makes.
 
     Raises what HBase fails with before the block; after it, when the write stands, that is logged.
@@ -66,50 +56,45 @@ def published(
     Cost: the record keys that came or went (`changed_rows`), asked of HBase, and a put of each new one; a round of
     tasks before the block, and two after it if records were moved or removed.
     """
-    whole = _task(options, table, instant_time, metadata, environment)
+    whole = _task(options, source, instant_time, metadata)
     if whole is None:
         yield
         return
-    left = _run(engine, whole)
+    left = _run(source, whole)
     yield
     late = replace(whole, changes=tuple(change for change in whole.changes if change.number in left))
     with _logged(instant_time):
         if any(left[change.number].moved for change in late.changes):
-            _run(engine, replace(late, moves=True))
+            _run(source, replace(late, moves=True))
         if any(left[change.number].removed for change in late.changes):
-            _run(engine, replace(late, removes=True))
+            _run(source, replace(late, removes=True))
 
 
 def withdraw(
     options: IndexOptions,
-    table: TableState,
+    source: Source,
     instant_time: str,
     metadata: CommitMetadata,
-    *,
-    engine: Engine,
-    environment: Environment,
 ) -> None:
-    """Delete the rows of file groups that a completed action has dropped. `table`: before it.
+    """Delete the rows of file groups that a completed action has dropped. `source`: the table before it.
 
     JVM Hudi loses what it writes to a row of such a group. Cost: the key columns of the groups, asked of HBase, and a
     delete of each row.
     """
     with _logged(instant_time):
-        whole = _task(options, table, instant_time, metadata, environment)
+        whole = _task(options, source, instant_time, metadata)
         if whole is not None:
-            _run(engine, replace(whole, removes=True))
+            _run(source, replace(whole, removes=True))
 
 
-def _task(
-    options: IndexOptions, table: TableState, instant_time: str, metadata: CommitMetadata, environment: Environment
-) -> PublishTask | None:
+def _task(options: IndexOptions, source: Source, instant_time: str, metadata: CommitMetadata) -> PublishTask | None:
     """What an action changed; None without a table of HBase."""
-    rows = hudi_rows(options, table)
+    rows = hudi_rows(options, source.table)
     if rows is None:
         return None
-    change, source = change_of_commit(instant_time, metadata), Source(table, environment)
+    change = change_of_commit(instant_time, metadata)
     return PublishTask(
-        storage=table.storage.spec,
+        storage=source.storage.spec,
         rows=rows,
         changes=changed_locations(change, source),
         settings=location_settings(change, source),
@@ -159,7 +144,9 @@ def publish(_: TaskContext, task: PublishTask) -> dict[int, Left]:
     return left
 
 
-def _run(engine: Engine, whole: PublishTask) -> dict[int, Left]:
+def _run(source: Source, whole: PublishTask) -> dict[int, Left]:
+    engine = source.engine
+    assert engine is not None
     by_number = {change.number: change for change in whole.changes}
     shares: Sequence[tuple[int, ...]] = spread(
         {change.number: change.size for change in whole.changes}, engine.parallelism * TASKS_PER_CORE

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.environment import SYSTEM
 from pyhudi.format.metadata_table.schema import BLOOM_FILTER_COLUMN, RECORD_INDEX_COLUMN
 from pyhudi.format.schema.meta_columns import RECORD_KEY
@@ -65,7 +66,7 @@ def _of_records(state: MetadataState) -> Iterator[Difference]:
     if not slices and is_by_partition(state.table):
         return  # without partitions it has no file groups
     storage, reader, count = state.storage, location_reader(state), 0
-    settings = row_settings(state.table, ())
+    settings = row_settings(state.table, (), SpillSettings())
     for file_slice in slices:
         wrong: list[str] = []
         for _, rows in changed_rows(storage, file_slice, settings):
@@ -85,7 +86,7 @@ def _of_records(state: MetadataState) -> Iterator[Difference]:
 
 
 def _of_values(state: MetadataState, partition: SecondaryIndexPartition) -> Iterator[Difference]:
-    settings, count = row_settings(state.table, (partition.column,)), 0
+    settings, count = row_settings(state.table, (partition.column,), SpillSettings()), 0
     maker = SecondaryMaker(partition.column, 1, partition.hashes_values)
     for file_slice in _slices(state):
         wrong: list[str] = []
@@ -169,7 +170,7 @@ def _of_type(ranges: pa.StructArray, wrapper: str | None) -> pa.BooleanArray:
 
 def _of_filters(state: MetadataState) -> Iterator[Difference]:
     partition = maintained_partition(BLOOM_FILTERS, state.table)
-    for batch in partition.initial_records(Source(state.table, SYSTEM)):
+    for batch in partition.initial_records(Source(state.table, SYSTEM, SpillSettings())):
         found = records_with_keys(state, BLOOM_FILTERS, BLOOM_FILTER_COLUMN, batch.column(0))
         wanted = batch.column(2)[0].as_py()
         there = [entry for entry in found.column(2).to_pylist() if entry is not None]
@@ -178,7 +179,7 @@ def _of_filters(state: MetadataState) -> Iterator[Difference]:
 
 
 def _slices(state: MetadataState) -> Iterator[SliceChange]:
-    yield from current_slices(Source(state.table, SYSTEM))
+    yield from current_slices(Source(state.table, SYSTEM, SpillSettings()))
 
 
 def _place(change: SliceChange) -> tuple[str, str]:

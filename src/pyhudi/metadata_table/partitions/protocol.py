@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pyhudi.engine.protocol import Engine
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.environment import Environment
 from pyhudi.errors import InternalError
 from pyhudi.format.metadata.commit import WriteStat
@@ -35,11 +36,13 @@ class Source:
     Attributes:
         table: the table, with the state that the change is applied to: the action itself is still pending in it.
         environment: the clock and the ids.
+        spill: how much memory the records of an index may take, and the folder for more.
         engine: runs tasks. None where no tasks can run; then a partition reads what it needs itself.
     """
 
     table: TableState
     environment: Environment
+    spill: SpillSettings
     engine: Engine | None = None
 
     @property

@@ -37,6 +37,7 @@ from pyhudi.io.slices.files import SourceFile
 from pyhudi.markup import Shown
 from pyhudi.metadata_table.before_write import with_kept_partitions
 from pyhudi.metadata_table.file_changes import change_of_clean
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.metadata_table.write_checks import checked_timeline
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
@@ -282,7 +283,8 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
         )
         change, clock = change_of_clean(instant.requested_time, metadata), call.environment.clock
         inner = checked_timeline(table)
-        indexed_at = apply_change(table, change, call.environment, lock.check_held, inner=inner)
+        found_in = Source(table, call.environment, call.settings.spill)
+        indexed_at = apply_change(found_in, change, lock.check_held, inner=inner)
         completed = completed_now(instant, table.timeline, table.config, clock, after=indexed_at)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
     hand_on_files(storage, table.timeline, completed, added={}, removed=change.removed)

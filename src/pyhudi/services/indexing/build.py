@@ -157,7 +157,7 @@ def _run_of(call: ServiceCall, partition: MetadataPartition, definition: IndexDe
             raise WriteConflictError("another process is building this index", index=partition.name)
         begun = next_time(table.timeline, table.config, environment.clock)
         plan = load_plan(storage, partition.name) or IndexPlan(partition=partition.name, begun=begun)
-        settle_metadata_table(table, True, environment, lock.check_held, engine=call.engine)
+        settle_metadata_table(_source(call, table), True, lock.check_held)
         lock.check_held()
         heartbeat.start()
         try:
@@ -246,7 +246,7 @@ def _write(run: _Run, table: TableState, number: int) -> _Built:
 
 
 def _source(call: ServiceCall, table: TableState) -> Source:
-    return Source(table, call.environment, call.engine)
+    return Source(table, call.environment, call.settings.spill, call.engine)
 
 
 def _follow(run: _Run, seen: Timeline, built: _Built) -> tuple[_Built, Timeline]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from pyhudi.config.enums import TableType
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.environment import Environment
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, IDENTITY
@@ -98,7 +99,7 @@ def secondary_definition(table: TableState, name: str, columns: tuple[str, ...])
             "a secondary index needs a record index of all keys, and that of the table is by partition", index=name
         )
     column = _one_column(table, columns)
-    if not row_settings(table, (column,)).merges:
+    if not row_settings(table, (column,), SpillSettings()).merges:
         raise UnsupportedFeatureError(
             "the values of rows are not known before a merger of your own has merged them, so this table can have no "
             "secondary index",

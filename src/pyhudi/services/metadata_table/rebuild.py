@@ -8,6 +8,7 @@ from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.metadata_table.before_write import settle_metadata_table
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.requested_indexes import asked_indexes
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.table.features import check_writable
@@ -46,11 +47,9 @@ def rebuild_metadata_table(
         drop_metadata_table(table)
         table = table.reload()
         initialize_partitions(
-            table,
+            Source(table, environment, settings.spill, engine),
             [maintained_partition(name, table) for name in names],
-            environment,
             lock.check_held,
-            engine=engine,
         )
     return names
 
@@ -72,11 +71,9 @@ def build_metadata_table(call: ServiceCall) -> tuple[str, ...]:
             raise InvalidRequestError("the table has a metadata table: init_metadata_table builds it again")
         _check_no_writes(table)
         table = settle_metadata_table(
-            table,
+            Source(table, call.environment, call.settings.spill, call.engine),
             True,
-            call.environment,
             lock.check_held,
-            engine=call.engine,
             indexes=asked_indexes(call.config.metadata_table, call.config.record_index),
         )
     return table.config.metadata_partitions

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, CorruptDataError, LockLostError, UnsafePathError
 from pyhudi.events import ActionCompleted
@@ -36,6 +37,7 @@ from pyhudi.io.log.block_filter import UNKNOWN_TASK, LogSlice, exclude_blocks
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.markup import Shown
 from pyhudi.metadata_table.before_write import with_kept_partitions
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.rollback import begin_rollback, drop_what_stays, end_rollback
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
@@ -127,7 +129,9 @@ def run_rollback(
         action=plan.action,
         partitions={path: _partition(path, partition) for path, partition in done.items()},
     )
-    end_rollback(table, metadata, environment, lock.check_held, was_merged=was_merged)
+    # A rollback is not told the options of a write: what it reads has the limits of the default.
+    source = Source(table, environment, SpillSettings())
+    end_rollback(source, metadata, lock.check_held, was_merged=was_merged)
     completed = completed_now(rollback, table.reload().timeline, table.config, environment.clock)
     _put(table, completed, encode_rollback_metadata(metadata))
     # Also for other actions: a completed compaction is a commit, and cannot be told from one here.
