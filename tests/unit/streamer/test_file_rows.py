@@ -152,7 +152,32 @@ def test_header_of_csv_after_blank_lines_or_of_several_lines_is_no_row(tmp_path:
     assert [list(row.values()) for row in found.to_pylist()] == [[1, "oslo"]]
 
 
-COMPRESSIONS = {"gz": gzip.compress, "bz2": bz2.compress}
+@pytest.mark.parametrize(
+    ("text", "has_header", "found"),
+    [
+        ("id,city", True, []),
+        ('id,"ci\nty"', True, []),
+        ("1,oslo", False, [["1", "oslo"]]),
+        ("id,city\n1,oslo", True, [["1", "oslo"]]),
+        ("id\n1\n", True, [["1"]]),
+    ],
+)
+def test_last_line_of_csv_needs_no_end(
+    tmp_path: Path,
+    text: str,
+    has_header: bool,
+    found: list[list[str]],
+):
+    (tmp_path / "a").write_text(text)
+    rows = read(tmp_path, "csv", FolderOptions(csv_header=has_header))
+    assert [list(row.values()) for row in rows.to_pylist()] == found
+
+
+COMPRESSIONS = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": lambda text: pa.compress(text, codec="zstd", asbytes=True),
+}
 
 
 @pytest.mark.parametrize("ending", COMPRESSIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from pyhudi.streamer.sources.protocol import Rows
 
 _BATCH_ROWS: Final = 65_536
 _CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
+_SMALL_BYTES: Final = 64 * 1024
 T = TypeVar("T")
 OnBadRow: TypeAlias = Callable[[Any], str]
 """A function of what pyarrow says of a row of CSV: its `number` and `text`, and how many columns it has."""
@@ -210,13 +212,32 @@ def _avro_batches(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
 @contextmanager
 def opened_text(storage: Storage, path: str) -> Iterator[Any]:
     """The text of a file of JSON or CSV, which may be compressed: the end of its name says so, as in Spark."""
+    with closing(storage.open_input(path)) as source, _decompressed(source, path) as text:
+        yield text
+
+
+@contextmanager
+def _decompressed(source: Any, path: str) -> Iterator[Any]:
     codec = _CODECS.get(path.rpartition(".")[2])
+    if codec is None:
+        yield source
+    else:
+        with pa.CompressedInputStream(source, codec) as stream:
+            yield stream
+
+
+@contextmanager
+def _opened_csv(storage: Storage, path: str) -> Iterator[Any]:
+    """The text of a file of CSV. That of a small file gets a last end of line: Arrow refuses a single line without."""
     with closing(storage.open_input(path)) as source:
-        if codec is None:
-            yield source
-        else:
-            with pa.CompressedInputStream(source, codec) as stream:
-                yield stream
+        is_small = source.seek(0, os.SEEK_END) <= _SMALL_BYTES
+        source.seek(0)
+        with _decompressed(source, path) as text:
+            yield pa.BufferReader(_with_last_end(text.read())) if is_small else text
+
+
+def _with_last_end(text: bytes) -> bytes:
+    return text if not text or text.endswith((b"\n", b"\r")) else text + b"\n"
 
 
 def _json_tables(storage: Storage, path: str, reading: Reading) -> Iterator[pa.Table]:
@@ -238,7 +259,7 @@ def csv_rows(file: FileInfo, reading: Reading, pass_over: OnBadRow) -> pa.Table:
 
 def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadRow | None = None) -> Iterator[pa.Table]:
     options, known = reading.options, reading.wanted if reading.wanted is not None else reading.stored
-    with opened_text(storage, path) as source:
+    with _opened_csv(storage, path) as source:
         skip: OnBadRow | None = None if pass_over is None else lambda _: "skip"
         names = _csv_names(source, _parse_options(options, skip), has_header=options.csv_header, known=known)
     types: Mapping[str, pa.DataType] = {} if known is None else {field.name: field.type for field in known}
@@ -250,7 +271,7 @@ def _csv_tables(storage: Storage, path: str, reading: Reading, pass_over: OnBadR
     )
 
     def read(handler: OnBadRow | None) -> pa.Table:
-        with opened_text(storage, path) as source:
+        with _opened_csv(storage, path) as source:
             return pa_csv.read_csv(
                 source,
                 read_options=pa_csv.ReadOptions(
