@@ -19,11 +19,11 @@ from pyhudi.format.schema.evolution import align
 
 _WIDE_BYTES: Final = 1024
 """From this size on a value counts as wide. Writers leave such values out of statistics."""
-_DECODED_ROWS_MAX: Final = 4096
+FEW_ROWS: Final = 4096
 """Up to so many rows in a row group, dictionaries are not worth a second reader, whose batches end with row groups."""
 _FIXED_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 
-_RowGroup: TypeAlias = tuple[list[Any], int]
+RowGroup: TypeAlias = tuple[list[Any], int]
 """The chunks of the wanted columns, and the rows."""
 
 
@@ -39,12 +39,8 @@ def open_parquet(source: Any, **options: Any) -> pq.ParquetFile:
     )
 
 
-def rows_at_once(footer: Any, columns: Sequence[str] | None, rows_max: int) -> int:
-    """How many rows of a file take about `PIECE_BYTES`, up to `rows_max`; `columns` None means all of them."""
-    return _rows_at_once(_row_groups(footer, columns), rows_max)
-
-
-def _rows_at_once(row_groups: Iterable[_RowGroup], rows_max: int) -> int:
+def rows_at_once(row_groups: Iterable[RowGroup], rows_max: int) -> int:
+    """How many rows of a file take about `PIECE_BYTES`, up to `rows_max`."""
     widest = 0
     for chunks, rows in row_groups:
         size = sum(max(chunk.total_uncompressed_size, _plain_size(chunk)) for chunk in chunks)
@@ -52,12 +48,8 @@ def _rows_at_once(row_groups: Iterable[_RowGroup], rows_max: int) -> int:
     return max(1, min(rows_max, PIECE_BYTES // max(1, widest)))
 
 
-def wide_dictionaries(footer: Any, columns: Sequence[str] | None, rows_max: int) -> tuple[str, ...]:
+def wide_dictionaries(row_groups: Iterable[RowGroup], rows_max: int) -> tuple[str, ...]:
     """Parquet paths of the columns of text or bytes that may be wide, in dictionaries whose values may occur often."""
-    return _wide_dictionaries(_row_groups(footer, columns), rows_max)
-
-
-def _wide_dictionaries(row_groups: Iterable[_RowGroup], rows_max: int) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for chunks, rows in row_groups:
         for chunk in chunks:
@@ -67,16 +59,12 @@ def _wide_dictionaries(row_groups: Iterable[_RowGroup], rows_max: int) -> tuple[
     return tuple(found)
 
 
-def repeated_texts(footer: Any, columns: Sequence[str] | None) -> tuple[str, ...]:
+def repeated_texts(row_groups: Sequence[RowGroup]) -> tuple[str, ...]:
     """The columns of text or bytes whose values are all in dictionaries, as most of them occur often.
 
     None where row groups have few rows, as reading them in another way is not worth a second reader.
     """
-    return _repeated_texts(_row_groups(footer, columns))
-
-
-def _repeated_texts(row_groups: Sequence[_RowGroup]) -> tuple[str, ...]:
-    if sum(rows for _, rows in row_groups) <= _DECODED_ROWS_MAX * len(row_groups):
+    if sum(rows for _, rows in row_groups) <= FEW_ROWS * len(row_groups):
         return ()
     in_all: set[str] | None = None
     for chunks, _ in row_groups:
@@ -102,11 +90,11 @@ def bounded_batches(
     A larger row forms its own batch. `row_groups`: their numbers; None for all. Cost: the reads of the rows.
     """
     footer = parquet.metadata
-    described = _row_groups(footer, columns)
-    rows = _rows_at_once(described, rows_max)
-    wide = _wide_dictionaries(described, rows)
+    described = row_groups_of(footer, columns)
+    rows = rows_at_once(described, rows_max)
+    wide = wide_dictionaries(described, rows)
     groups = range(footer.num_row_groups) if row_groups is None else row_groups
-    repeated = _repeated_texts(described)
+    repeated = repeated_texts(described)
     if not wide and not repeated:
         yield from parquet.iter_batches(batch_size=rows, columns=columns, row_groups=groups, use_threads=False)
         return
@@ -135,8 +123,8 @@ def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
     return pq.ParquetSchema(footer)
 
 
-def _row_groups(footer: Any, columns: Sequence[str] | None) -> list[_RowGroup]:
-    """The chunks of the wanted columns, and the rows, of each row group that has rows."""
+def row_groups_of(footer: Any, columns: Sequence[str] | None) -> list[RowGroup]:
+    """The chunks of the wanted columns, and the rows, of each row group that has rows; `columns` None means all."""
     wanted = None if columns is None else set(columns)
     paths = [path for path, _ in leaf_columns(footer)]
     numbers = [n for n, path in enumerate(paths) if wanted is None or path.partition(".")[0] in wanted]

@@ -6,7 +6,6 @@ INT96, in which older writers store instants, has no zone and a range of its own
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,13 +30,13 @@ from pyhudi.io.base_file import (
     row_group_ends,
     tail_of_plain,
 )
-from pyhudi.io.parquet_batches import repeated_texts, rows_at_once, wide_dictionaries
+from pyhudi.io.parquet_batches import FEW_ROWS, RowGroup, repeated_texts, row_groups_of, rows_at_once, wide_dictionaries
 from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, row_ranges
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.prefetch import in_order, pieces_at_once
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.single_values import FILE_NUMBER, decoded_columns, single_values, with_single_values
+from pyhudi.read.single_values import FILE_NUMBER, SingleValues, decoded_columns, single_values, with_single_values
 from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
@@ -89,10 +88,10 @@ def read_batches(
 class _OpenedFile:
     """A base file that is open, its footer read."""
 
-    number: int
     source: Any
     fragment: ds.ParquetFileFragment
     footer: pq.FileMetaData
+    row_groups: Sequence[RowGroup]
 
 
 def _read_files(
@@ -108,21 +107,23 @@ def _read_files(
     paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
     with missing_files_named(storage), ExitStack() as stack:
         sources = [stack.enter_context(storage.open_input(path)) for path in paths]
+        form = _format()
         fragments = [
-            _format().make_fragment(source, partition_expression=_of_all_rows(plan, scan_slice, number))
-            for number, (source, scan_slice) in enumerate(zip(sources, slices, strict=True))
+            form.make_fragment(source, partition_expression=equalities_of_folder(plan, scan_slice))
+            for source, scan_slice in zip(sources, slices, strict=True)
         ]
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
                 footers = list(pool.map(_footer, fragments, sources, paths))
-            files = list(map(_OpenedFile, itertools.count(), sources, fragments, footers))
+            described = [row_groups_of(footer, needed) for footer in footers]
+            files = list(map(_OpenedFile, sources, fragments, footers, described))
             # The scanner would make other texts of numbers, and refuse some casts.
             apart = [
-                bool(wide_dictionaries(file.footer, needed, BATCH_ROWS))
+                bool(wide_dictionaries(file.row_groups, BATCH_ROWS))
                 or has_other_types(file.fragment.physical_schema, plan.schema, needed)
                 for file in files
             ]
-            rows = min((rows_at_once(footer, needed, BATCH_ROWS) for footer in footers), default=BATCH_ROWS)
+            rows = min((rows_at_once(row_groups, BATCH_ROWS) for row_groups in described), default=BATCH_ROWS)
             scanned = [file for file, is_apart in zip(files, apart, strict=True) if not is_apart]
             yield from _scanned(scanned, plan, names, condition, rows)
         except (pa.ArrowException, OSError) as error:
@@ -145,43 +146,40 @@ def _scanned(
     prunes = None if condition is None else condition.prunes
     late = None if condition is None or condition.is_tested_by_pruning else condition
     wanted = _with_columns_of(late, names, plan.schema)
-    single = {file.number: single_values(file.footer) for file in files}
-    decoded = decoded_columns(wanted, single.values())
-    # Of a column that it reads as dictionaries, Arrow does not compare statistics.
-    compared = frozenset(() if prunes is None else columns_of(prunes, plan.schema))
-    filled_in = [name for name in decoded if name not in compared]
-    fragments = [_with_dictionaries(file, filled_in) for file in files]
+    fragments, columns, single = [file.fragment for file in files], wanted, list[SingleValues]()
+    # Few rows are decoded in less time than it takes to look for a better way.
+    if sum(file.footer.num_rows for file in files) > FEW_ROWS * len(files):
+        single = [single_values(file.footer) for file in files]
+        decoded = decoded_columns(wanted, single)
+        # Of a column that it reads as dictionaries, Arrow does not compare statistics.
+        compared = () if prunes is None else columns_of(prunes, plan.schema)
+        filled_in = frozenset(decoded).difference(compared)
+        fragments = [_filled_in(file, filled_in, number) for number, file in enumerate(files)]
+        columns = [*decoded, FILE_NUMBER]
     is_narrow = batch_rows == BATCH_ROWS
     numbered = plan.schema.append(pa.field(FILE_NUMBER, pa.int64()))
     batches = ds.FileSystemDataset(fragments, numbered, _format()).to_batches(
-        columns=[*decoded, FILE_NUMBER],
+        columns=columns,
         filter=prunes,
         batch_size=batch_rows,
         batch_readahead=_BATCH_READAHEAD if is_narrow else 1,
         fragment_readahead=_FILE_READAHEAD if is_narrow else 1,
     )
     schema = pa.schema([plan.schema.field(name) for name in wanted])
-    for batch in with_single_values(batches, single, schema):
+    for batch in with_single_values(batches, single, schema) if single else batches:
         for kept in _matching(batch, late, names).to_batches():
             if kept.num_rows:
                 yield kept
 
 
-def _of_all_rows(plan: ScanPlan, scan_slice: ScanSlice, number: int) -> pc.Expression:
-    """What Arrow takes for values of all rows of a file: its number, and what its folder tells."""
-    numbered, folder = pc.field(FILE_NUMBER) == number, equalities_of_folder(plan, scan_slice)
-    return numbered if folder is None else folder & numbered
+def _filled_in(file: _OpenedFile, names: frozenset[str], number: int) -> ds.ParquetFileFragment:
+    """The file for a scan that tells its number, and that fills in texts which occur often from their dictionaries.
 
-
-def _with_dictionaries(file: _OpenedFile, names: Sequence[str]) -> ds.ParquetFileFragment:
-    """The file for a scan that fills in texts from dictionaries where they occur often: decoding them takes longer.
-
-    The scan then reads the footer again.
+    To decode them takes longer. The scan reads the footer again.
     """
-    repeated = repeated_texts(file.footer, names)
-    if not repeated:
-        return file.fragment
-    return _format(repeated).make_fragment(file.source, partition_expression=file.fragment.partition_expression)
+    known = file.fragment.partition_expression & (pc.field(FILE_NUMBER) == number)
+    repeated = names.intersection(repeated_texts(file.row_groups))
+    return _format(repeated).make_fragment(file.source, partition_expression=known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +207,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
             try:
                 fragment = _format().make_fragment(source, partition_expression=equalities_of_folder(plan, scan_slice))
                 footer = _footer(fragment, source, scan_slice.files.base)
-                if condition.prunes is None or wide_dictionaries(footer, needed, BATCH_ROWS):
+                if condition.prunes is None or wide_dictionaries(row_groups_of(footer, needed), BATCH_ROWS):
                     return footer.num_row_groups, footer.num_row_groups
                 return fragment.subset(condition.prunes, plan.schema).num_row_groups, footer.num_row_groups
             except (pa.ArrowException, OSError) as error:

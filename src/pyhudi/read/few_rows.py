@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pyhudi.format.schema.evolution import align
 from pyhudi.io.base_file import opened_base_file
-from pyhudi.io.parquet_batches import open_parquet, rows_at_once, wide_dictionaries
+from pyhudi.io.parquet_batches import open_parquet, row_groups_of, rows_at_once, wide_dictionaries
 from pyhudi.read.arrow import (
     BATCH_ROWS,
     checked_columns,
@@ -72,7 +72,8 @@ def _rows_of_file(
     with missing_files_named(storage), opened_base_file(storage, scan_slice.files.base) as (source, parquet):
         stored, footer = parquet.schema_arrow, parquet.metadata
         is_plain = {*asked} - constants.keys() <= {*stored.names} and not has_other_types(stored, plan.schema, needed)
-        if not is_plain or wide_dictionaries(footer, needed, BATCH_ROWS):
+        described = row_groups_of(footer, needed)
+        if not is_plain or wide_dictionaries(described, BATCH_ROWS):
             return None
         try:
             import pyarrow.dataset as ds
@@ -81,7 +82,7 @@ def _rows_of_file(
                 source, partition_expression=equalities_of_folder(plan, scan_slice)
             )
             groups = fragment if condition.prunes is None else fragment.subset(condition.prunes, plan.schema)
-            reader = _Reader(source, parquet, constants, rows_at_once(footer, needed, BATCH_ROWS))
+            reader = _Reader(source, parquet, constants, rows_at_once(described, BATCH_ROWS))
             rows = [reader.rows(group.id, asked, schema, plan.schema, condition) for group in groups.row_groups]
         except (pa.ArrowException, OSError):
             return None

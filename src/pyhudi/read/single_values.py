@@ -7,7 +7,7 @@ every value lies between them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -39,17 +39,17 @@ def single_values(footer: pq.FileMetaData) -> SingleValues:
     return found
 
 
-def decoded_columns(names: Iterable[str], files: Collection[SingleValues]) -> list[str]:
+def decoded_columns(names: Iterable[str], files: Sequence[SingleValues]) -> list[str]:
     """The columns that are read from the files: those that do not have one value in each of them."""
     return [name for name in names if not all(name in file for file in files)]
 
 
 def with_single_values(
-    batches: Iterable[pa.RecordBatch], files: Mapping[int, SingleValues], schema: pa.Schema
+    batches: Iterable[pa.RecordBatch], files: Sequence[SingleValues], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The batches of a scan with the columns of `schema`, of which `decoded_columns` were read, and `FILE_NUMBER`.
 
-    `files`: by their numbers. Batches without rows are left out. Memory: batches of the same value share it.
+    Batches without rows are left out. Memory: batches of the same value share it.
     """
     last: dict[str, tuple[pa.Scalar, pa.Array]] = {}
     for batch in batches:

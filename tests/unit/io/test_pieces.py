@@ -16,7 +16,7 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format import pieces
 from pyhudi.format.pieces import PIECE_BYTES, cuts, in_pieces, one_batch, reordered, row_bytes, runs, take_rows
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
+from pyhudi.io.parquet_batches import row_groups_of, rows_at_once, wide_dictionaries
 from pyhudi.storage.local import LocalStorage
 
 _numbers = itertools.count()
@@ -123,8 +123,8 @@ def test_narrow_rows_are_read_in_as_large_batches_as_ever(tmp_path: Path) -> Non
     table = pa.table({"id": range(200_000), "c": ["oslo", "rome"] * 100_000, "n": pa.nulls(200_000, pa.string())})
     footer = pq.ParquetFile(tmp_path / _stored(tmp_path, table)).metadata
 
-    assert rows_at_once(footer, None, 65_536) == 65_536
-    assert wide_dictionaries(footer, None, 65_536) in ((), ("n",))
+    assert rows_at_once(row_groups_of(footer, None), 65_536) == 65_536
+    assert wide_dictionaries(row_groups_of(footer, None), 65_536) in ((), ("n",))
 
 
 @pytest.mark.parametrize("condition", [None, [("id", "<", 150)]])

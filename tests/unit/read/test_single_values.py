@@ -24,7 +24,7 @@ from pyhudi.read.conditions import Where
 from pyhudi.read.single_values import single_values
 from pyhudi.storage.memory import MemoryStorage
 
-MANY = 10_000
+MANY = 20_000
 FIRST = st.sampled_from(["", "a", "ä" * 3, "b"])
 VALUES = st.one_of(st.lists(FIRST | st.none(), max_size=8), FIRST.flatmap(lambda value: st.lists(st.just(value))))
 
@@ -99,7 +99,7 @@ def test_rows_are_those_that_the_base_files_have(
     kept = whole if where is None else whole.filter(arrow.scan_condition(plan, where).whole)  # type: ignore[union-attr]
     expected = kept.select(columns or schema.names)
     assert found.schema == expected.schema
-    assert found.to_pylist() == expected.to_pylist()
+    assert found == expected
     found.validate(full=True)
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from pyhudi.engine.protocol import spread
 from pyhudi.io.base_file import opened_base_file
-from pyhudi.io.parquet_batches import rows_at_once
+from pyhudi.io.parquet_batches import row_groups_of, rows_at_once
 from pyhudi.io.slices.mask import PART, PLACE, log_rows, part_of_logs, rows_out_of_use
 from pyhudi.read.folder_constants import constants_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
@@ -70,7 +70,7 @@ def _has_wide_rows(plan: ScanPlan, file_slice: ScanSlice) -> bool:
     storage, base = open_spec(plan.storage), file_slice.files.base
     assert base is not None
     with missing_files_named(storage), opened_base_file(storage, base) as (_, parquet):
-        return rows_at_once(parquet.metadata, None, ROWS_AT_ONCE_MIN) < ROWS_AT_ONCE_MIN
+        return rows_at_once(row_groups_of(parquet.metadata, None), ROWS_AT_ONCE_MIN) < ROWS_AT_ONCE_MIN
 
 
 def rows_of_base_files(spark: SparkSession, plan: ScanPlan) -> DataFrame:
