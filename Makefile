@@ -55,14 +55,16 @@ OTHER_VERSIONS := tests/unit tests/golden tests/security tests/spark --ignore=te
 test-lowest:  ## Run the tests with the lowest version of each dependency that pyproject.toml allows
 	$(PYTHON) -m venv --clear .venvs/lowest
 	$(PYTHON) tools/lowest.py > .venvs/lowest/constraints.txt
+	$(PYTHON) tools/lowest.py tools > .venvs/lowest/tools.txt
 	.venvs/lowest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	.venvs/lowest/bin/python -m pip install --quiet --group test -e '.[$(EXTRAS)]' -c .venvs/lowest/constraints.txt
+	.venvs/lowest/bin/python -m pip install --quiet -r .venvs/lowest/tools.txt -e '.[$(EXTRAS)]' -c .venvs/lowest/constraints.txt
 	.venvs/lowest/bin/python -m pytest $(OTHER_VERSIONS) -n 2 --dist loadgroup
 
 test-newest:  ## Run the tests with the newest version of each dependency
 	$(PYTHON) -m venv --clear .venvs/newest
+	$(PYTHON) tools/lowest.py tools > .venvs/newest/tools.txt
 	.venvs/newest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	.venvs/newest/bin/python -m pip install --quiet --group test -e '.[$(EXTRAS)]'
+	.venvs/newest/bin/python -m pip install --quiet -r .venvs/newest/tools.txt -e '.[$(EXTRAS)]'
 	.venvs/newest/bin/python -m pytest $(OTHER_VERSIONS) -n 2 --dist loadgroup
 
 comma := ,

@@ -1,6 +1,7 @@
 """Print the lowest version of each dependency that `pyproject.toml` allows, as constraints for pip.
 
 python tools/lowest.py > constraints.txt        `make test-lowest` installs by it
+python tools/lowest.py tools > tools.txt        what the tests need besides, for any versions of the dependencies
 """
 
 from __future__ import annotations
@@ -35,5 +36,14 @@ def constraints(project: dict[str, object]) -> list[str]:
     return [f"{name}=={lowest}" for name, lowest in sorted(found.items())]
 
 
+def tools(project: dict[str, object]) -> list[str]:
+    """The group `test`, without versions of what users choose, and of what goes with the version of such a package."""
+    groups = project["dependency-groups"]
+    assert isinstance(groups, dict)
+    free = {line.partition("==")[0] for line in constraints(project)} | {"opentelemetry-sdk"}
+    return [name if (name := one.partition("==")[0]) in free else one for one in groups["test"]]
+
+
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(constraints(tomllib.loads(PROJECT.read_text()))) + "\n")
+    found = (tools if sys.argv[1:] == ["tools"] else constraints)(tomllib.loads(PROJECT.read_text()))
+    sys.stdout.write("\n".join(found) + "\n")

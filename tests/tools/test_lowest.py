@@ -30,3 +30,9 @@ def test_dependency_without_a_lower_bound_is_refused() -> None:
 def test_every_dependency_of_this_project_has_a_lower_bound() -> None:
     declared = tomllib.loads(PROJECT.read_text())
     assert len(lowest.constraints(declared)) >= len(declared["project"]["dependencies"])
+
+
+def test_tools_of_the_tests_leave_versions_of_what_users_choose_open() -> None:
+    declared = project("b>=1.2")
+    declared["dependency-groups"] = {"test": ["a==1", "b==2", "opentelemetry-sdk==3"]}
+    assert lowest.tools(declared) == ["a==1", "b", "opentelemetry-sdk"]
