@@ -14,6 +14,8 @@ from tests.interop.deviations import PARTITION_COLUMN_FROM_PATH
 from tests.interop.shapes import Shape
 
 import pyhudi
+from pyhudi.io import parquet_batches
+from pyhudi.read import arrow
 
 HERE = Path(__file__).parent
 ENTRIES = entries(HERE)
@@ -47,6 +49,21 @@ def test_table_of_jvm_hudi_gives_the_rows_that_jvm_hudi_reads(
     assert_same_rows(expected, rows, ignore=[from_path] if from_path else [], hint=entry["name"])
     if from_path:
         assert [folder_of(row) for row in rows.to_pylist()] == rows["_hoodie_partition_path"].to_pylist()
+
+
+@pytest.mark.parametrize(("entry", "question"), questions(ENTRIES))
+def test_table_of_jvm_hudi_gives_the_same_rows_where_its_files_are_read_as_large_ones(
+    entry: dict[str, Any], question: dict[str, Any], unpacked: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(unpacked[entry["name"]] / "table")
+    rows = ask(pyhudi.HudiTable.for_path(path), question, entry["release"])
+    monkeypatch.setattr(arrow, "FEW_ROWS", 0)
+    monkeypatch.setattr(parquet_batches, "FEW_ROWS", 0)
+
+    found = ask(pyhudi.HudiTable.for_path(path), question, entry["release"])
+
+    assert_same_rows(rows, found, hint=entry["name"])
+    assert found.column("_hoodie_record_key") == rows.column("_hoodie_record_key")
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"])
