@@ -78,5 +78,8 @@ def _single_value(chunk: Any) -> str | None:
     statistics = chunk.statistics
     if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
         return None
-    low, high = statistics.min, statistics.max
+    try:
+        low, high = statistics.min, statistics.max
+    except UnicodeDecodeError:  # the bounds of a damaged file, whose column is then decoded
+        return None
     return low if isinstance(low, str) and low == high else None

@@ -53,8 +53,14 @@ def test_footer_tells_a_value_exactly_where_all_rows_have_it(values: list[str | 
         (pa.array([7] * 3), {}),
         (pa.array([b"x"] * 3), {}),
         (pa.array([["x"]] * 3), {}),
+        (
+            pa.Array.from_buffers(
+                pa.string(), 1, [None, pa.py_buffer(bytes([0] * 4 + [1, 0, 0, 0])), pa.py_buffer(b"\xff")]
+            ),
+            {},
+        ),
     ],
-    ids=["no bounds of long texts", "no statistics", "numbers", "bytes", "lists"],
+    ids=["no bounds of long texts", "no statistics", "numbers", "bytes", "lists", "no UTF-8"],
 )
 def test_footer_without_bounds_of_a_text_tells_no_value(column: pa.Array, options: dict[str, Any]) -> None:
     assert not single_values(footer_of(column, **options))
