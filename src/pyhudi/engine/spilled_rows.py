@@ -10,12 +10,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from pyhudi.errors import OutOfSpaceError, StorageError
 from pyhudi.storage.local import OUT_OF_SPACE
+
+if TYPE_CHECKING:
+    from pyhudi.config.options_merging import MemoryOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,11 @@ class SpillSettings:
 
     memory_bytes: int = 1 << 30
     folder: str | None = None
+
+
+def spill_settings(memory: MemoryOptions) -> SpillSettings:
+    """When and where rows are spilled, as the options say."""
+    return SpillSettings(memory.merge_max_bytes, memory.spill_folder)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
@@ -27,11 +26,11 @@ from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask
 from pyhudi.merge.table_rules import TableRules, table_rules_of
 from pyhudi.metadata_table.file_changes import Change
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.metadata_table.slice_changes import SliceChange
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archive.writes import block_filter
 from pyhudi.table.schema import TableSchema, load_table_schema
-from pyhudi.table.state import TableState
 
 BATCH_ROWS = 1_000_000
 
@@ -61,15 +60,10 @@ class RowSettings:
 
 
 def row_settings(
-    table: TableState,
-    columns: tuple[str, ...],
-    spill: SpillSettings,
-    change: Change | None = None,
-    *,
-    compares: bool = True,
+    source: Source, columns: tuple[str, ...], change: Change | None = None, *, compares: bool = True
 ) -> RowSettings:
     """The settings for a change, or, without one, for all rows of completed writes."""
-    metadata = None if change is None else change.metadata
+    table, metadata = source.table, None if change is None else change.metadata
     if metadata is not None and metadata.schema:
         schema = TableSchema.from_avro(metadata.schema, source="the schema of the write")
     else:
@@ -84,7 +78,7 @@ def row_settings(
         schema=with_meta_columns(schema.arrow),
         rules=rules,
         blocks=block_filter(table.timeline, completed | {instant_time}),
-        spill=spill,
+        spill=source.spill,
     )
     own = BlockFilter() if table.version.has_completion_times else BlockFilter(committed=frozenset({instant_time}))
     return RowSettings(

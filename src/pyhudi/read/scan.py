@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
-from pyhudi.engine.spilled_rows import SpillSettings
+from pyhudi.engine.spilled_rows import spill_settings
 from pyhudi.errors import ConfigError, HistoryNotRetainedError, HistoryNotSettledError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import key_generator_from_table, partition_field_names
 from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
@@ -412,7 +412,7 @@ def _plan(
         rules=rules,
         blocks=replace(blocks, skips_damaged=config.skip_damaged_files),
         commit_times=commit_times,
-        spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
+        spill=spill_settings(config.memory),
         keys=key_generator_from_table(table.config.values, table.config.version, {})
         if has_logs and not has_meta_columns
         else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyhudi.config.enums import LogBlockFormat
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.spilled_rows import SpillSettings
+from pyhudi.engine.spilled_rows import spill_settings
 from pyhudi.format.log.cdc import change_schema
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.schema.meta_columns import with_meta_columns
@@ -82,7 +82,7 @@ def merge_settings(table: TableState, config: WriteConfig, schema: TableSchema, 
         schema=with_meta_columns(schema.arrow),
         rules=rules,
         blocks=block_filter(table.timeline, table.timeline.completed_times),
-        spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
+        spill=spill_settings(config.memory),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pyhudi.config.options_clustering import ConflictStrategy, UpdateStrategy
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.spilled_rows import SpillSettings
+from pyhudi.engine.spilled_rows import SpillSettings, spill_settings
 from pyhudi.environment import Environment
 from pyhudi.events import all_of, ignore
 from pyhudi.metadata_table.partitions.protocol import MetadataPartition
@@ -62,7 +62,7 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
         indexes=asked_indexes(config.metadata_table, config.record_index),
         carried_keys=concurrency.carried_keys,
         carried_from=concurrency.carried_from,
-        spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
+        spill=spill_settings(config.memory),
     )
 
 

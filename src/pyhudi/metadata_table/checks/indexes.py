@@ -66,7 +66,7 @@ def _of_records(state: MetadataState) -> Iterator[Difference]:
     if not slices and is_by_partition(state.table):
         return  # without partitions it has no file groups
     storage, reader, count = state.storage, location_reader(state), 0
-    settings = row_settings(state.table, (), SpillSettings())
+    settings = row_settings(_source(state), ())
     for file_slice in slices:
         wrong: list[str] = []
         for _, rows in changed_rows(storage, file_slice, settings):
@@ -86,7 +86,7 @@ def _of_records(state: MetadataState) -> Iterator[Difference]:
 
 
 def _of_values(state: MetadataState, partition: SecondaryIndexPartition) -> Iterator[Difference]:
-    settings, count = row_settings(state.table, (partition.column,), SpillSettings()), 0
+    settings, count = row_settings(_source(state), (partition.column,)), 0
     maker = SecondaryMaker(partition.column, 1, partition.hashes_values)
     for file_slice in _slices(state):
         wrong: list[str] = []
@@ -170,7 +170,7 @@ def _of_type(ranges: pa.StructArray, wrapper: str | None) -> pa.BooleanArray:
 
 def _of_filters(state: MetadataState) -> Iterator[Difference]:
     partition = maintained_partition(BLOOM_FILTERS, state.table)
-    for batch in partition.initial_records(Source(state.table, SYSTEM, SpillSettings())):
+    for batch in partition.initial_records(_source(state)):
         found = records_with_keys(state, BLOOM_FILTERS, BLOOM_FILTER_COLUMN, batch.column(0))
         wanted = batch.column(2)[0].as_py()
         there = [entry for entry in found.column(2).to_pylist() if entry is not None]
@@ -178,8 +178,13 @@ def _of_filters(state: MetadataState) -> Iterator[Difference]:
             yield {"problem": "without filter", "path": None, "detail": f"a base file of {wanted['timestamp']}"}
 
 
+def _source(state: MetadataState) -> Source:
+    """Without an engine and options, which a check is not told."""
+    return Source(state.table, SYSTEM, SpillSettings())
+
+
 def _slices(state: MetadataState) -> Iterator[SliceChange]:
-    yield from current_slices(Source(state.table, SYSTEM, SpillSettings()))
+    yield from current_slices(_source(state))
 
 
 def _place(change: SliceChange) -> tuple[str, str]:

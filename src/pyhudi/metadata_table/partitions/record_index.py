@@ -101,7 +101,7 @@ class RecordIndexPartition(LargePartition):
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: the key column of every file slice."""
         changes = tuple(current_slices(source))
-        yield from self._records(changes, source, row_settings(source.table, (), source.spill))
+        yield from self._records(changes, source, row_settings(source, ()))
 
     def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.records_of`. Cost and memory: the record keys that came or went."""
@@ -118,7 +118,7 @@ class RecordIndexPartition(LargePartition):
     def write_initial(self, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
         """See `LargePartition.write_initial`. Cost: the key column of every file slice, in tasks."""
         changes = tuple(current_slices(source))
-        return self._write(changes, source, groups, row_settings(source.table, (), source.spill), None, is_base=True)
+        return self._write(changes, source, groups, row_settings(source, ()), None, is_base=True)
 
     def _records(
         self, changes: Sequence[SliceChange], source: Source, settings: RowSettings, instant_time: str | None = None
@@ -165,7 +165,7 @@ def _may_have_moved(change: SliceChange, *, compares: bool) -> bool:
 
 def location_settings(change: Change, source: Source) -> RowSettings:
     """How the record keys that a change brought or took are read."""
-    return row_settings(source.table, (), source.spill, change, compares=not change.learned.get(LEARNED_BY_INDEX))
+    return row_settings(source, (), change, compares=not change.learned.get(LEARNED_BY_INDEX))
 
 
 def location_values(changes: Sequence[SliceChange], source: Source, instant_time: str | None) -> Payloads:

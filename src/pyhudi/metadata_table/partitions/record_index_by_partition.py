@@ -144,7 +144,7 @@ class RecordIndexByPartition(PlacedPartition):
 
     def write_initial(self, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
         """See `LargePartition.write_initial`. Cost: the key column of every file slice."""
-        changes, settings = tuple(current_slices(source)), row_settings(source.table, (), source.spill)
+        changes, settings = tuple(current_slices(source)), row_settings(source, ())
         if source.engine is None:
             return self._on_driver(changes, settings, source, groups, None)
         values = location_values(changes, source, None)

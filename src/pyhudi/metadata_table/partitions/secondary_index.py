@@ -82,8 +82,7 @@ class SecondaryIndexPartition(LargePartition):
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: key and column of every file slice."""
-        settings = row_settings(source.table, (self.column,), source.spill)
-        yield from self._records(tuple(current_slices(source)), source, settings)
+        yield from self._records(tuple(current_slices(source)), source, row_settings(source, (self.column,)))
 
     def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.records_of`. Cost: key and column of the slices that changed, before and after."""
@@ -95,11 +94,11 @@ class SecondaryIndexPartition(LargePartition):
 
     def write_initial(self, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
         """See `LargePartition.write_initial`."""
-        settings = row_settings(source.table, (self.column,), source.spill)
+        settings = row_settings(source, (self.column,))
         return self._write(tuple(current_slices(source)), source, groups, settings, is_base=True)
 
     def _settings(self, change: Change, source: Source) -> RowSettings:
-        settings = row_settings(source.table, (self.column,), source.spill, change)
+        settings = row_settings(source, (self.column,), change)
         if not settings.merges:
             raise UnsupportedFeatureError(
                 "the values of rows are not known before a merger of your own has merged them, so this table cannot be "

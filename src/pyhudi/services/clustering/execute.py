@@ -36,7 +36,6 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.index.key_value.hbase_publishing import published
 from pyhudi.merge.table_rules import check_defaults, check_tombstones, mergers_of, table_rules_of
-from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.services.clustering.hash_rings import (
     Resizes,
     buckets_of_group,
@@ -174,8 +173,7 @@ def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     stats = [stat for result in results for stat in result]
     put_rings(call.table.storage, resizes)
     metadata = _metadata(schema, plan, stats)
-    source = Source(call.table, call.environment, call.settings.spill, call.engine)
-    with published(call.config.index, source, run.instant.requested_time, metadata):
+    with published(call.config.index, call.source_of(call.table), run.instant.requested_time, metadata):
         commit_clustering(transaction, metadata, run=run.number, heirs=heirs, engine=call.engine)
     mark_rings(call.table.storage, resizes)
     return Clustered(

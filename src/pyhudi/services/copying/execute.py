@@ -16,7 +16,6 @@ from pyhudi.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
 from pyhudi.markup import Shown
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.partitions.maintained import maintained_partition
-from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.services.copying.plan import CopyPlan, is_of_copy, plan_copy, still_holds
 from pyhudi.services.frame.service import ServiceCall
 from pyhudi.storage.bounded import read_at_most
@@ -109,8 +108,7 @@ def copy_table(call: ServiceCall, target: Storage, *, newest: bool) -> Copied:
         names = _metadata_partitions(table)
         if names:
             parts = [maintained_partition(name, copied) for name in names]
-            source_of_copy = Source(copied, call.environment, call.settings.spill, call.engine)
-            initialize_partitions(source_of_copy, parts, lock.check_held)
+            initialize_partitions(call.source_of(copied), parts, lock.check_held)
     return Copied(
         uri=target.uri,
         last_write=max(copied.timeline.completed_times, default=None),

@@ -11,6 +11,7 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.merge.rules import Merger
+from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.table.lister import EngineLister
 from pyhudi.table.state import TableState
 from pyhudi.transaction.settings import TransactionSettings
@@ -39,6 +40,10 @@ class ServiceCall:
     def lister(self) -> EngineLister:
         """What plans and their executions ask for files: the store itself, many folders in tasks of the engine."""
         return EngineLister(self.table.storage, self.engine)
+
+    def source_of(self, table: TableState) -> Source:
+        """Where partitions of the metadata table of a table find what a change does not say."""
+        return Source(table, self.environment, self.settings.spill, self.engine)
 
     def reloaded(self) -> ServiceCall:
         """The same call on the table as it is now."""

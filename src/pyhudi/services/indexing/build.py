@@ -157,7 +157,7 @@ def _run_of(call: ServiceCall, partition: MetadataPartition, definition: IndexDe
             raise WriteConflictError("another process is building this index", index=partition.name)
         begun = next_time(table.timeline, table.config, environment.clock)
         plan = load_plan(storage, partition.name) or IndexPlan(partition=partition.name, begun=begun)
-        settle_metadata_table(_source(call, table), True, lock.check_held)
+        settle_metadata_table(call.source_of(table), True, lock.check_held)
         lock.check_held()
         heartbeat.start()
         try:
@@ -241,12 +241,8 @@ def _plan_of(run: _Run) -> IndexPlan:
 
 
 def _write(run: _Run, table: TableState, number: int) -> _Built:
-    files = write_initial_files(run.partition, _source(run.call, table), f"{number:017d}")
+    files = write_initial_files(run.partition, run.call.source_of(table), f"{number:017d}")
     return _Built(files, max(table.timeline.completed_times, default=""))
-
-
-def _source(call: ServiceCall, table: TableState) -> Source:
-    return Source(table, call.environment, call.settings.spill, call.engine)
 
 
 def _follow(run: _Run, seen: Timeline, built: _Built) -> tuple[_Built, Timeline]:
@@ -264,7 +260,7 @@ def _follow(run: _Run, seen: Timeline, built: _Built) -> tuple[_Built, Timeline]
 def _followed(run: _Run, step: Step, built: _Built) -> _Built:
     """Write the logs of one step: the first log of a file group has number 1, and those of steps count up from 2."""
     partition, call = run.partition, run.call
-    source = _source(call, step.table)
+    source = call.source_of(step.table)
     target = built.files.target
     if isinstance(partition, PlacedPartition):
         target = partition.with_groups(step.change, source, target, first_instant=target.instant_time)

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from pyhudi.config.enums import TableType
-from pyhudi.engine.spilled_rows import SpillSettings
 from pyhudi.environment import Environment
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, IDENTITY
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
+from pyhudi.merge.table_rules import table_rules_of
 from pyhudi.metadata_table.partitions.maintained import is_by_partition
 from pyhudi.metadata_table.partitions.secondary_index import can_be_indexed
-from pyhudi.metadata_table.record_changes import row_settings
 from pyhudi.services.indexing.listing import ONE_OF_A_TABLE, PREFIXES, IndexKind, kind_of_partition
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.metadata_partitions import RECORD_INDEX
@@ -99,12 +98,14 @@ def secondary_definition(table: TableState, name: str, columns: tuple[str, ...])
             "a secondary index needs a record index of all keys, and that of the table is by partition", index=name
         )
     column = _one_column(table, columns)
-    if not row_settings(table, (column,), SpillSettings()).merges:
+    try:
+        table_rules_of(table.config)
+    except UnsupportedFeatureError as error:
         raise UnsupportedFeatureError(
             "the values of rows are not known before a merger of your own has merged them, so this table can have no "
             "secondary index",
             index=name,
-        )
+        ) from error
     version = "V2" if table.version.has_value_types else None
     return IndexDefinition(name=name, kind=_SECONDARY, function="identity", source_columns=(column,), version=version)
 

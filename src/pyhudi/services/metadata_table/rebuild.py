@@ -71,7 +71,7 @@ def build_metadata_table(call: ServiceCall) -> tuple[str, ...]:
             raise InvalidRequestError("the table has a metadata table: init_metadata_table builds it again")
         _check_no_writes(table)
         table = settle_metadata_table(
-            Source(table, call.environment, call.settings.spill, call.engine),
+            call.source_of(table),
             True,
             lock.check_held,
             indexes=asked_indexes(call.config.metadata_table, call.config.record_index),

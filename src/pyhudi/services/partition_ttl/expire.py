@@ -20,7 +20,6 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime, parse_instant_time
 from pyhudi.index.key_value.hbase_publishing import withdraw
 from pyhudi.markup import Shown
-from pyhudi.metadata_table.partitions.protocol import Source
 from pyhudi.services.frame.service import Due, ServiceCall
 from pyhudi.services.partition_ttl.drop import drop_partitions
 from pyhudi.storage.bounded import at_once, read_decoded
@@ -151,8 +150,7 @@ def expire_partitions(call: ServiceCall) -> Expired | None:
         return {path: going[path] for path in sorted(going)}
 
     done = drop_partitions(call.table, choose, settings=call.settings, environment=call.environment, extra={})
-    source = Source(done.base, call.environment, call.settings.spill, call.engine)
-    withdraw(call.config.index, source, done.instant, done.metadata)
+    withdraw(call.config.index, call.source_of(done.base), done.instant, done.metadata)
     return Expired(instant=done.instant, partitions=tuple(chosen))
 
 

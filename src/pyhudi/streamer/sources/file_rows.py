@@ -29,6 +29,7 @@ from pyhudi.streamer.sources.protocol import Rows
 _BATCH_ROWS: Final = 65_536
 _CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 _SMALL_BYTES: Final = 64 * 1024
+"""Up to this size a file of CSV, as it is stored, is taken into memory to be given a last end of line."""
 T = TypeVar("T")
 OnBadRow: TypeAlias = Callable[[Any], str]
 """A function of what pyarrow says of a row of CSV: its `number` and `text`, and how many columns it has."""
